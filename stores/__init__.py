@@ -1,0 +1,1 @@
+"""SQLite: the writer, the readers, the schema and one module per aggregate. The only folder that imports aiosqlite."""
