@@ -6,28 +6,29 @@ decodes and shows in the schemas, so that a bound is written once and a refusal 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-RuleKind = Literal["id", "name", "text", "json", "time", "int", "limit", "list", "map"]
+RuleKind = Literal["id", "name", "principal", "text", "json", "time", "int", "limit", "list"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A bound of one field: `max` in bytes for text and JSON, in items for lists and maps, a value for numbers."""
+    """A bound of one field: `max` in bytes for text and JSON, in items for lists, a value for numbers."""
 
     kind: RuleKind
     max: int = 2**63 - 1
     min: int = 0
 
 
-def _meta(rule: Rule, **schema: object) -> Meta:
+def meta(rule: Rule, **schema: object) -> Meta:
+    """The annotation of a field that `rule` bounds; `schema` is what its JSON schema shows beside."""
     return Meta(extra={"rule": rule}, extra_json_schema=schema)
 
 
 def _text(n: int) -> Meta:
-    return _meta(Rule(kind="text", max=n), maxLength=n, description=f"at most {n} bytes of UTF-8, no NUL")
+    return meta(Rule(kind="text", max=n), maxLength=n, description=f"at most {n} bytes of UTF-8, no NUL")
 
 
 NAME_BYTES = 256
@@ -38,7 +39,7 @@ PAGE_DEFAULT = 100
 
 Id = Annotated[
     str,
-    _meta(
+    meta(
         Rule(kind="id", max=NAME_BYTES),
         minLength=1,
         maxLength=NAME_BYTES,
@@ -47,7 +48,7 @@ Id = Annotated[
 ]
 Name = Annotated[
     str,
-    _meta(
+    meta(
         Rule(kind="name", max=NAME_BYTES),
         minLength=1,
         maxLength=NAME_BYTES,
@@ -55,28 +56,27 @@ Name = Annotated[
     ),
 ]
 OpId = Annotated[
-    str, _meta(Rule(kind="id", max=128), minLength=1, maxLength=128, description="caller's id of this operation")
+    str, meta(Rule(kind="id", max=128), minLength=1, maxLength=128, description="caller's id of this operation")
 ]
 Text64 = Annotated[str, _text(64)]
 Text256 = Annotated[str, _text(256)]
 Text1K = Annotated[str, _text(1024)]
 Text4K = Annotated[str, _text(4096)]
 Text1M = Annotated[str, _text(TEXT_BYTES)]
-Time = Annotated[str, _meta(Rule(kind="time"), format="date-time")]
+Time = Annotated[str, meta(Rule(kind="time"), format="date-time")]
 """RFC 3339 text. Any offset is accepted in; what the daemon writes is UTC with milliseconds and `Z`."""
-Seq = Annotated[int, _meta(Rule(kind="int"), minimum=0)]
-Count = Annotated[int, _meta(Rule(kind="int"), minimum=0)]
-Positive = Annotated[int, _meta(Rule(kind="int", min=1), minimum=1)]
-WaitMs = Annotated[int, _meta(Rule(kind="limit", max=60_000), minimum=0, maximum=60_000)]
-PageLimit = Annotated[
-    int, _meta(Rule(kind="limit", max=PAGE_LIMIT), minimum=0, maximum=PAGE_LIMIT, description="0 means 100")
+Seq = Annotated[int, meta(Rule(kind="int"), minimum=0)]
+Count = Annotated[int, meta(Rule(kind="int"), minimum=0)]
+Positive = Annotated[int, meta(Rule(kind="int", min=1), minimum=1)]
+WaitMs = Annotated[int, meta(Rule(kind="limit", max=60_000), minimum=0, maximum=60_000)]
+PrincipalText = Annotated[
+    str,
+    meta(Rule(kind="principal", max=2 * NAME_BYTES + 1), description="`role` or `role#session`"),
 ]
-Json = Annotated[msgspec.Raw, _meta(Rule(kind="json", max=JSON_BYTES), description="any JSON value, at most 64 KiB")]
-"""Any JSON value within 64 KiB, kept as the bytes that came."""
+PageLimit = Annotated[
+    int, meta(Rule(kind="limit", max=PAGE_LIMIT), minimum=0, maximum=PAGE_LIMIT, description="0 means 100")
+]
+Json = Annotated[Any, meta(Rule(kind="json", max=JSON_BYTES), description="any JSON value, at most 64 KiB")]
 JsonObject = Annotated[
-    msgspec.Raw,
-    Meta(
-        extra={"rule": Rule(kind="json", max=JSON_BYTES), "object": True},
-        extra_json_schema={"type": "object", "description": "a JSON object, at most 64 KiB"},
-    ),
+    dict[str, Any], meta(Rule(kind="json", max=JSON_BYTES), description="a JSON object, at most 64 KiB")
 ]

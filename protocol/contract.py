@@ -18,7 +18,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of every method's result: optional and empty fields are omitted, arrays are never null."""
 
 
-P = TypeVar("P", bound=Params)
+P = TypeVar("P", bound=msgspec.Struct)
 R = TypeVar("R", bound=msgspec.Struct)
 
 
