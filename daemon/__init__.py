@@ -1,0 +1,1 @@
+"""The process: transports, connections, dispatch, methods, sweeper, leadership, configuration and the command line."""

@@ -1,0 +1,1 @@
+"""The command line: every verb is one call to the daemon."""

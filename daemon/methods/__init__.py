@@ -1,0 +1,1 @@
+"""One module per family: each function implements one method of the contract."""

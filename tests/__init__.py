@@ -1,0 +1,1 @@
+"""The tests mirror the folders; `e2e` and `clients` drive the real process."""
