@@ -55,6 +55,9 @@ class Venv:
     def state(self, about: str) -> str:
         """What the stamp holds when all is done: the place, since entry points hold absolute paths, and the inputs."""
         digest = hashlib.sha256(about.encode())
+        # An editable install made with the links in place needs them; one made without them does not.
+        links = sorted(path.name for path in (self.root / "interlock").glob("*") if path.is_symlink())
+        digest.update(repr(links).encode())
         for name in INPUTS:
             digest.update((self.root / name).read_bytes())
         return f"{self.root}\n{digest.hexdigest()}\n"
@@ -133,7 +136,11 @@ def main() -> int:
     # The lock is on a file that is there anyway, so nothing has to be cleaned up. The kernel drops it when the last
     # process that has it open ends, a pip that outlived its parent included.
     with (ROOT / "pyproject.toml").open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another set-up of this clone to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         venv = Venv(ROOT, lock.fileno())
         if venv.is_current():
             return 0

@@ -115,6 +115,17 @@ def test_an_environment_is_out_of_date_when_what_it_was_made_from_changed(finish
         (finished / name).write_bytes(before)
 
 
+def test_an_environment_is_out_of_date_when_the_links_came_or_went(finished: Path) -> None:
+    venv = load(finished).Venv(finished, 0)
+    link = finished / "interlock/stores"
+    link.parent.mkdir()
+    link.symlink_to("../stores")
+    try:
+        assert not venv.is_current()
+    finally:
+        shutil.rmtree(link.parent)
+
+
 def test_an_environment_is_out_of_date_when_it_was_left_half_made(finished: Path) -> None:
     venv = load(finished).Venv(finished, 0)
     venv.unfinished.touch()
