@@ -1,4 +1,4 @@
-"""The folders that decide are pure (DESIGN 1, rule 4): no waiting, no clock, no entropy, no I/O.
+"""The folders that decide are pure (DESIGN 1, rule 4): no waiting, clock, entropy or I/O. Statements are constants.
 
 import-linter guards their imports as well, transitively; this test also sees calls, and names the line.
 """
@@ -6,6 +6,7 @@ import-linter guards their imports as well, transitively; this test also sees ca
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -87,3 +88,34 @@ def test_the_check_itself_sees_each_kind_of_impurity(source: str, found: str) ->
 def test_the_check_leaves_pure_code_alone() -> None:
     source = "from datetime import datetime, timedelta\nfrom uuid import UUID\nx = datetime.fromisoformat('2026-01-01')"
     assert list(impurities(source)) == []
+
+
+STATEMENT: Final = re.compile(r"\b(SELECT .*FROM|INSERT (OR \w+ )?INTO|UPDATE .*SET|DELETE FROM)\b", re.DOTALL)
+
+
+def statements_made_at_run_time(source: str) -> Iterator[str]:
+    """The lines of functions that put a statement together. At module level it is a constant made of constants."""
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    for node in (inner for function in functions for inner in ast.walk(function)):
+        if isinstance(node, ast.JoinedStr | ast.BinOp) and STATEMENT.search("".join(_texts(node))):
+            yield f"line {node.lineno}"
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    yield from (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "stores").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_statement_is_put_together_while_running(path: Path) -> None:
+    # What a caller sent must never become SQL; it is what S608 guards, which cannot tell a constant from a call.
+    assert list(statements_made_at_run_time(path.read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "made", ['f"SELECT * FROM t WHERE x = {x}"', '"DELETE FROM t WHERE x = " + x', '"INSERT INTO t VALUES (%s)" % x']
+)
+def test_the_check_itself_sees_a_statement_that_is_put_together(made: str) -> None:
+    assert list(statements_made_at_run_time(f"def f(x: str) -> str:\n    return {made}")) == ["line 2"]
+    assert list(statements_made_at_run_time(f"x: Final = 'c'\nS: Final = {made}")) == []
