@@ -8,13 +8,15 @@ from typing import Final
 
 import pytest
 
-CLIENTS: Final = Path(__file__).parent / "clients"
+CLIENTS: Final = Path(__file__).resolve().parent / "clients"
 LEFT_OUT: Final = pytest.StashKey[list[pytest.Item]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what needs programs beyond Python, unless asked for by INTERLOCK_CLIENTS=1 or by its path."""
-    asked = os.environ.get("INTERLOCK_CLIENTS") == "1" or any("clients" in argument for argument in config.args)
+    paths = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
+    by_path = any(CLIENTS in (path, *path.parents) for path in map(Path.resolve, paths))
+    asked = by_path or os.environ.get("INTERLOCK_CLIENTS") == "1"
     left_out = [] if asked else [item for item in items if CLIENTS in item.path.parents]
     config.stash[LEFT_OUT] = left_out
     if left_out:

@@ -41,6 +41,12 @@ def shipped_files() -> set[str]:
     return found
 
 
+def python_files(*folders: str) -> list[Path]:
+    """Our modules below these folders of the root, without what npm brought to tests/clients."""
+    paths = (path for name in folders for path in sorted((ROOT / name).rglob("*.py")))
+    return [path for path in paths if "node_modules" not in path.parts]
+
+
 def test_the_import_root_holds_exactly_one_relative_link_per_folder() -> None:
     links = {path.name: path.readlink() for path in (ROOT / "interlock").iterdir() if path.is_symlink()}
     others = {path.name for path in (ROOT / "interlock").iterdir() if not path.is_symlink()}
@@ -55,13 +61,12 @@ def test_pyproject_lists_every_package_on_disk_and_maps_each_to_its_folder() -> 
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
-    folders = {path.parent for name in FOLDERS for path in (ROOT / name).rglob("*.py")}
+    folders = {path.parent for path in python_files(*FOLDERS)}
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
 def test_no_module_is_longer_than_a_person_can_hold_in_mind() -> None:
-    places = [ROOT / name for name in (*FOLDERS, "interlock", "scripts", "tests")]
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for place in places for path in place.rglob("*.py")}
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in python_files(*FOLDERS, "scripts", "tests")}
     assert [f"{path.relative_to(ROOT)}: {n} lines" for path, n in lengths.items() if n > MODULE_LINES] == []
 
 
@@ -100,8 +105,7 @@ def plain_imports(path: Path) -> Iterator[str]:
 
 def test_no_source_imports_a_plain_name() -> None:
     # `daemon` is python-daemon's, and ours under that name would be a second module beside `interlock.daemon`.
-    paths = [path for name in (*FOLDERS, "scripts", "tests") for path in (ROOT / name).rglob("*.py")]
-    assert [found for path in paths for found in plain_imports(path)] == []
+    assert [found for path in python_files(*FOLDERS, "scripts", "tests") for found in plain_imports(path)] == []
 
 
 def copy_of_the_tree(target: Path) -> Path:
