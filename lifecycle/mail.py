@@ -203,5 +203,3 @@ class Pruned(Record, frozen=True, kw_only=True):
     what: Literal["bodies", "events", "rows"]
     before: Time
     count: int
-
-

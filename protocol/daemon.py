@@ -220,11 +220,21 @@ class BatchResult(Result, frozen=True, kw_only=True):
 
 
 INITIALIZE = Method(
-    name="initialize", summary="What this server is and can do", params=InitializeParams, result=InitializeResult, kind="read"
+    name="initialize",
+    summary="What this server is and can do",
+    params=InitializeParams,
+    result=InitializeResult,
+    kind="read",
 )
-PING = Method(name="daemon/ping", summary="Answer at once, touching no store", params=NoParams, result=PingResult, kind="read")
+PING = Method(
+    name="daemon/ping", summary="Answer at once, touching no store", params=NoParams, result=PingResult, kind="read"
+)
 STATUS = Method(
-    name="daemon/status", summary="The state of this process and of the store", params=NoParams, result=Status, kind="read"
+    name="daemon/status",
+    summary="The state of this process and of the store",
+    params=NoParams,
+    result=Status,
+    kind="read",
 )
 DISCOVER = Method(
     name="daemon/discover",
@@ -235,10 +245,18 @@ DISCOVER = Method(
     aliases=("rpc.discover",),
 )
 METRICS = Method(
-    name="daemon/metrics", summary="Counters and gauges as Prometheus text", params=NoParams, result=MetricsResult, kind="read"
+    name="daemon/metrics",
+    summary="Counters and gauges as Prometheus text",
+    params=NoParams,
+    result=MetricsResult,
+    kind="read",
 )
 DOCTOR = Method(
-    name="daemon/doctor", summary="Look for what is wrong and say what to do", params=NoParams, result=DoctorResult, kind="async"
+    name="daemon/doctor",
+    summary="Look for what is wrong and say what to do",
+    params=NoParams,
+    result=DoctorResult,
+    kind="async",
 )
 BACKUP = Method(
     name="daemon/backup",

@@ -18,10 +18,10 @@ class RoleUpsertParams(Params, frozen=True, kw_only=True):
     """The fields of Role. On an existing role absent keeps, null gives the default back."""
 
     name: Name
-    admin: bool | None | UnsetType = UNSET
-    max_sessions: MaxSessions | None | UnsetType = UNSET
-    allowed_senders: Senders | None | UnsetType = UNSET
-    note_queue: bool | None | UnsetType = UNSET
+    admin: bool | UnsetType | None = UNSET
+    max_sessions: MaxSessions | UnsetType | None = UNSET
+    allowed_senders: Senders | UnsetType | None = UNSET
+    note_queue: bool | UnsetType | None = UNSET
 
 
 class RoleUpsertResult(Result, frozen=True, kw_only=True):

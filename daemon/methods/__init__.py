@@ -1,1 +1,1 @@
-"""One module per family: each function implements one method of the contract."""
+"""One function per method. Each translates params in, calls a store function or the process, and translates out."""

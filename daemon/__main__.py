@@ -1,0 +1,5 @@
+"""`python -m interlock.daemon` is `interlockd`."""
+
+from .main import main
+
+main()

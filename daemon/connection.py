@@ -1,0 +1,332 @@
+"""One connection: bytes in, one task per request, answers out; the only place where an exception becomes an error.
+
+Owns the in-flight table, cancellation, back-pressure and batches (contract daemon 1). Deliberately unaware of what the
+methods do and of whether the bytes come from a socket or from stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from interlock.lifecycle.refusal import Refusal
+from interlock.lifecycle.roles import Caller
+from interlock.protocol import envelope
+from interlock.protocol.envelope import Batch, Id, Invalid, Notification, Request, Response
+from interlock.protocol.framing import BadHeader, Framing, Oversized, Splitter
+from interlock.protocol.limits import REQUESTS_IN_FLIGHT, WAITING_CALLS
+
+from . import dispatch
+from .calls import ServerCalls
+from .dispatch import Bound, Call
+from .output import Output
+from .services import Services
+
+T = TypeVar("T")
+Reply = Callable[[bytes], None]
+
+
+class InFlight:
+    """One request that has begun. A cancel may come before its task ran for the first time, so it leaves a note."""
+
+    __slots__ = ("started", "task", "why")
+
+    def __init__(self) -> None:
+        self.started = False
+        self.task: asyncio.Task[None] | None = None
+        self.why: Refusal | None = None
+
+    def cancel(self, why: Refusal) -> None:
+        """End it with this answer, unless its transaction has begun: then its result is the answer."""
+        self.why = why
+        if self.started and self.task is not None:
+            self.task.cancel()
+
+
+CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
+"""Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
+CANCELLED = Refusal("cancelled", "cancelled before anything was committed")
+CLIENT_GONE = Refusal("cancelled", "the client's side of the connection has ended")
+IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
+WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
+
+
+class Connection(asyncio.Protocol):
+    """A client. `on_gone` is awaited once it has gone and nothing of it runs any more."""
+
+    def __init__(
+        self,
+        services: Services,
+        holder: str,
+        transport_kind: Literal["socket", "stdio"],
+        *,
+        principal: str | None = None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.services = services
+        self.caller = Caller(
+            instance_id=services.instance_id,
+            holder=holder,
+            transport=transport_kind,
+            may_operate=services.settings.operator == "any" or transport_kind == "socket",
+            principal=principal,
+        )
+        self.output = Output(self._overflow)
+        self.calls = ServerCalls(self.output)
+        self.subscriptions: dict[str, Any] = {}
+        self.gone = asyncio.Event()
+        self.attached = False
+        self._splitter = Splitter()
+        self._backlog: deque[bytes | Oversized | BadHeader] = deque()
+        self._tasks: dict[object, InFlight] = {}
+        self._waiting: set[InFlight] = set()
+        self._serial = 0
+        self._paused = False
+        self._ended = False
+        self._closing = False
+        self._slots = asyncio.Semaphore(2)
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+
+    # -- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+        self.output.start(self.transport)
+        self.services.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._backlog.extend(self._splitter.feed(data))
+        self.output.framing = self._splitter.framing or Framing.LINE
+        self._advance()
+
+    def eof_received(self) -> bool:
+        self._end()
+        return True  # what is in flight is still answered
+
+    def pause_writing(self) -> None:
+        self.output.room.clear()
+
+    def resume_writing(self) -> None:
+        self.output.room.set()
+        self._advance()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        self._closing = True
+        self._backlog.clear()
+        self.output.room.set()
+        self.cancel_all(CLIENT_GONE)
+        self.calls.close()
+        self.services.background(self._leave())
+
+    # -- reading
+
+    def _end(self) -> None:
+        """The client's side has ended: nothing more is read, waiting calls end at once (contract daemon 1.1)."""
+        if self._ended:
+            return
+        self._ended = True
+        self._backlog.extend(self._splitter.end())
+        self.end_waiting(CLIENT_GONE)
+        self._on_end()
+        self._advance()
+
+    def _advance(self) -> None:
+        """Start what was read, as long as there is room for it; pause reading while there is none."""
+        while self._backlog and len(self._tasks) < REQUESTS_IN_FLIGHT and self.output.room.is_set():
+            self._handle(self._backlog.popleft())
+        full = bool(self._backlog)
+        if full != self._paused and not self._ended and not self.transport.is_closing():
+            self._paused = full
+            (self.transport.pause_reading if full else self.transport.resume_reading)()
+        if self._ended and not self._backlog and not self._tasks:
+            self.close()
+
+    def _handle(self, item: bytes | Oversized | BadHeader) -> None:
+        if isinstance(item, BadHeader):
+            self.output.send(envelope.encode_error(None, Refusal("invalid_request", item.message)))
+            self._end()  # there is no way back into step
+            return
+        message = envelope.oversized(item.head) if isinstance(item, Oversized) else envelope.decode(item)
+        if isinstance(message, Batch):
+            self._start_batch(message)
+        else:
+            self._start(message, self.output.send)
+
+    def _start_batch(self, batch: Batch) -> None:
+        """Members run concurrently; one array answers when the last is done, nothing when all were notifications."""
+        answers: list[bytes] = []
+        owed = len(batch.members)
+
+        def collect(answer: bytes) -> None:
+            nonlocal owed
+            if answer:
+                answers.append(answer)
+            owed -= 1
+            if owed == 0 and answers:
+                self.output.send(b"[" + b",".join(answers) + b"]")
+
+        for member in batch.members:
+            self._start(member, collect)
+
+    # -- requests
+
+    def _start(self, message: Request | Notification | Response | Invalid, reply: Reply) -> None:
+        """Begin one message. `reply` is called exactly once, with nothing where no answer is owed."""
+        if isinstance(message, Request):
+            self._start_request(message.id, message.method, message.params, reply)
+        elif isinstance(message, Notification):
+            reply(b"")
+            self._notified(message)
+        elif isinstance(message, Response):
+            reply(b"")
+            self.calls.answered(message)
+        else:
+            self.services.metrics.request("", message.refusal.code, 0.0)
+            reply(envelope.encode_error(message.id, message.refusal, message.number) if message.answer else b"")
+
+    def _start_request(self, request_id: Id, method: str, params: bytes, reply: Reply) -> None:
+        key = (type(request_id), request_id)
+        if key in self._tasks:
+            refusal = Refusal("invalid_request", "a request with this id is still in flight", path="#/id")
+            reply(envelope.encode_error(request_id, refusal))
+        else:
+            self._run(key, request_id, method, params, reply)
+
+    def _run(self, key: object, request_id: Id | None, method: str, params: bytes, reply: Reply) -> None:
+        this = self._tasks[key] = InFlight()
+        this.task = self._loop.create_task(self._answer(this, key, request_id, method, params, reply))
+
+    def _notified(self, message: Notification) -> None:
+        if message.method in CANCELS:
+            self._cancel(message)
+        elif message.method not in IGNORED:
+            self._serial += 1
+            self._run((None, self._serial), None, message.method, message.params, _no_answer)
+
+    def _cancel(self, message: Notification) -> None:
+        """Unknown, finished or malformed: ignored (contract daemon 1.4). The id is matched with its type."""
+        try:
+            request_id = msgspec.json.decode(message.params).get(CANCELS[message.method])
+        except (msgspec.MsgspecError, AttributeError, RecursionError):
+            return
+        if isinstance(request_id, (str, int)) and (type(request_id), request_id) in self._tasks:
+            self._tasks[type(request_id), request_id].cancel(CANCELLED)
+
+    async def _answer(
+        self, this: InFlight, key: object, request_id: Id | None, name: str, params: bytes, reply: Reply
+    ) -> None:
+        this.started = True
+        started = perf_counter()
+        call = Call(self.caller, self.services, self, this)
+        code = "ok"
+        try:
+            if this.why is not None:
+                raise this.why
+            result = await dispatch.run(self._lookup(name), call, params)
+            answer = b"" if request_id is None else envelope.encode_result(request_id, result)
+        except Refusal as refused:
+            code, answer = self._refuse(request_id, refused)
+        except asyncio.CancelledError:
+            code, answer = self._refuse(request_id, this.why or CANCELLED)
+        except Exception:
+            code, answer = self._refuse(request_id, self.services.bug(name))
+        del self._tasks[key]
+        self.services.metrics.request(name if code != "method_not_found" else "", code, perf_counter() - started)
+        if not self._closing:
+            reply(answer)
+            for after in call.after_reply:
+                after()
+            if self._backlog or self._ended:
+                self._advance()
+
+    def _refuse(self, request_id: Id | None, refusal: Refusal) -> tuple[str, bytes]:
+        return refusal.code, b"" if request_id is None else envelope.encode_error(request_id, refusal)
+
+    def _lookup(self, name: str) -> Bound:
+        bound = self.services.methods.get(name)
+        if bound is None:
+            raise self.services.no_method(name)
+        if self.services.state.name != "ready" and bound.method.name not in WHILE_NOT_READY:
+            raise self.services.not_ready()
+        return bound
+
+    # -- for the methods
+
+    async def paced(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Run a read when the client has room for its answer, two at a time.
+
+        A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops.
+        """
+        async with self._slots:
+            await self.output.room.wait()
+            return await read()
+
+    @contextmanager
+    def waiting(self, call: Call) -> Iterator[None]:
+        """The call waits: at most 128 do, and the end of input ends them. Raises `at_capacity`."""
+        if self._ended:
+            raise CLIENT_GONE
+        if len(self._waiting) >= WAITING_CALLS:
+            raise Refusal("at_capacity", f"{WAITING_CALLS} calls of this connection wait already", retryable=True)
+        self._waiting.add(call.in_flight)
+        try:
+            yield
+        finally:
+            self._waiting.discard(call.in_flight)
+
+    def end_waiting(self, why: Refusal) -> None:
+        """End every waiting call with this answer."""
+        for waiting in list(self._waiting):
+            waiting.cancel(why)
+
+    def act_for(self, roles: tuple[str, ...]) -> None:
+        """From the next request on the connection acts for these roles."""
+        self.caller = msgspec.structs.replace(self.caller, roles=roles)
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests and notifications that have begun and are not done."""
+        return len(self._tasks)
+
+    # -- ending
+
+    async def drained(self) -> None:
+        """Until nothing is in flight."""
+        while self._tasks:
+            await asyncio.wait([begun.task for begun in self._tasks.values() if begun.task is not None])
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        self._closing = self._closing or not self._tasks
+        self.output.flush()
+        self.transport.close()
+
+    def cancel_all(self, why: Refusal) -> None:
+        """Answer everything in flight with this."""
+        for begun in list(self._tasks.values()):
+            begun.cancel(why)
+
+    def _overflow(self) -> None:
+        self.services.log.warning("slow_client_closed", holder=self.caller.holder)
+        self._closing = True
+        self.transport.abort()
+
+    async def _leave(self) -> None:
+        await self.drained()
+        for subscription in list(self.subscriptions.values()):
+            subscription.stop()
+        await self.services.connection_gone(self)
+        self.services.connections.discard(self)
+        self.gone.set()
+
+
+def _no_answer(_answer: bytes) -> None:
+    """Where the answer of a notification goes."""

@@ -1,0 +1,152 @@
+"""From a method's name to its function: one declaration, one function, nothing else is edited (DESIGN 2).
+
+Handlers contain no `try`: they return a result or raise `Refusal`; the connection is the only exception boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import msgspec
+
+from interlock.lifecycle.mail import OPERATOR
+from interlock.lifecycle.refusal import Refusal
+from interlock.lifecycle.roles import Caller
+from interlock.protocol.contract import AnyMethod, Method
+from interlock.protocol.params import Decoder
+from interlock.stores import ops
+from interlock.stores.tx import Snapshot, Tx
+
+if TYPE_CHECKING:
+    from .connection import Connection, InFlight
+    from .services import Services
+
+P = TypeVar("P", bound=msgspec.Struct)
+R = TypeVar("R", bound=msgspec.Struct)
+Where = Literal["reader", "writer", "loop"]
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way: who calls, over what, and what must happen once it is answered."""
+
+    caller: Caller
+    services: Services
+    connection: Connection
+    in_flight: InFlight
+    after_reply: list[Callable[[], object]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A method with its function and its decoder. `own_op`: the function looks its op id up itself."""
+
+    method: AnyMethod
+    function: Callable[..., Any]
+    runs: Where
+    decode: Callable[[bytes], Any]
+    own_op: bool = False
+
+
+Read = Callable[[Snapshot, Call, P], R]
+Write = Callable[[Tx, Call, P], R]
+OnLoop = Callable[[Call, P], Awaitable[R]]
+
+
+def reads(method: Method[P, R]) -> Callable[[Read[P, R]], Bound]:
+    """The function runs on a reader's snapshot."""
+    return lambda function: Bound(method, function, "reader", Decoder(method.params).decode)
+
+
+def writes(method: Method[P, R], *, own_op: bool = False) -> Callable[[Write[P, R]], Bound]:
+    """The function runs in the writer's transaction, possibly twice: it has no effect but through `tx`."""
+    return lambda function: Bound(method, function, "writer", Decoder(method.params).decode, own_op)
+
+
+def on_loop(method: Method[P, R]) -> Callable[[OnLoop[P, R]], Bound]:
+    """The function is a coroutine of the loop: it waits, or needs no store."""
+    return lambda function: Bound(method, function, "loop", Decoder(method.params).decode)
+
+
+def collect(*modules: ModuleType) -> dict[str, Bound]:
+    """Every bound method of the modules by name and alias. Raises ValueError on a double."""
+    table: dict[str, Bound] = {}
+    for module in modules:
+        for bound in vars(module).values():
+            if isinstance(bound, Bound):
+                for name in (bound.method.name, *bound.method.aliases):
+                    if name in table:
+                        raise ValueError(f"{name} is bound twice")
+                    table[name] = bound
+    return table
+
+
+ATTACHING = frozenset({"ledger/attach", "ledger/detach", "ledger/events/subscribe", "ledger/events/unsubscribe"})
+"""What a connection that may not act as the operator can call beside reads and `daemon/` (contract daemon 4.2)."""
+
+
+def permit(caller: Caller, method: AnyMethod) -> None:
+    """Refuse what an unattached connection may not do where the setting `operator` shuts its transport out."""
+    if caller.roles or caller.may_operate or method.kind == "read" or method.name in ATTACHING:
+        return
+    if method.family == "daemon" and not method.operator_only and method.kind == "async":
+        return
+    raise Refusal("not_admin", f"{method.name}: attach to a role first; only the socket acts as {OPERATOR} here")
+
+
+async def run(bound: Bound, call: Call, raw: bytes) -> Any:
+    """Answer one request: decode its params once, then run its function where it belongs."""
+    params = bound.decode(raw)
+    permit(call.caller, bound.method)
+    database = call.services.database
+    if bound.runs == "writer":
+        return await database.write(lambda tx: invoke(tx, bound, call, params, raw))
+    if bound.runs == "reader":
+        return await call.connection.paced(lambda: database.read(lambda snap: bound.function(snap, call, params)))
+    if bound.method.operator_only and not call.caller.operator:
+        raise not_admin(bound.method)
+    return await cast(Awaitable[Any], bound.function(call, params))
+
+
+def invoke(tx: Tx, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
+    """One write inside a transaction, alone or as a step: the op id first, then the rules (contract daemon 1.6)."""
+    op_id = getattr(params, "op_id", None)
+    if op_id is None or bound.own_op:
+        return _obey(tx, bound, call, params)
+    method = bound.method
+    return ops.once(
+        tx,
+        op_id,
+        method.name,
+        lambda: ops.fingerprint(method.name, content(raw), op_role(call.caller, params)),
+        method.result,
+        lambda: (_obey(tx, bound, call, params), None),
+    )
+
+
+def _obey(tx: Tx, bound: Bound, call: Call, params: Any) -> Any:
+    if bound.method.operator_only and not call.caller.operator:
+        raise not_admin(bound.method)
+    return bound.function(tx, call, params)
+
+
+def not_admin(method: AnyMethod) -> Refusal:
+    """The refusal of an operator's method to a connection that acts for roles."""
+    return Refusal("not_admin", f"{method.name} is for the operator: a connection that is attached to no role")
+
+
+def content(raw: bytes) -> dict[str, Any]:
+    """What an op id stands for: the params without `op_id` and `_meta`."""
+    plain: dict[str, Any] = msgspec.json.decode(raw)
+    plain.pop("op_id", None)
+    plain.pop("_meta", None)
+    return plain
+
+
+def op_role(caller: Caller, params: Any) -> str | None:
+    """The caller's role in that content: the one it named, else its first."""
+    named = getattr(params, "role", None)
+    return named if isinstance(named, str) else caller.op_role

@@ -1,0 +1,203 @@
+"""`ledger/send get query task depth` and what is done with one message."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import structs
+
+from interlock.lifecycle.mail import LedgerRow
+from interlock.lifecycle.refusal import Refusal
+from interlock.lifecycle.times import parse_rfc3339
+from interlock.protocol import ledger_mail as contract
+from interlock.protocol import paging
+from interlock.protocol.limits import IMAGE_BYTES
+from interlock.stores import listing, messages, moves, ops, send, sweep
+from interlock.stores.messages import Mail
+from interlock.stores.presence import need_attached
+from interlock.stores.tx import Snapshot, Tx
+
+from ..dispatch import Call, reads, writes
+
+
+@writes(contract.SEND, own_op=True)
+def send_message(tx: Tx, call: Call, params: contract.SendParams) -> contract.SendResult:
+    """Its op id's content is its own (contract ledger 4) and lives as long as the row."""
+    check_shape(params)
+    who = send.sender(tx, call.caller, params.from_)
+
+    def run() -> tuple[contract.SendResult, str | None]:
+        receipt = send.send(tx, who, params)
+        return contract.SendResult(**structs.asdict(receipt)), receipt.msg_id
+
+    return ops.once(
+        tx,
+        params.op_id,
+        contract.SEND.name,
+        lambda: ops.fingerprint(contract.SEND.name, sent_content(params), who.role, who.admin),
+        contract.SendResult,
+        run,
+    )
+
+
+def sent_content(params: contract.SendParams) -> contract.SendParams:
+    """What an op id of a send stands for: the params without `msg_id`, `ts`, `op_id` and the attempt."""
+    causality = params.causality
+    if causality is not None and causality.attempt is not None:
+        causality = structs.replace(causality, attempt=None)
+    return structs.replace(params, msg_id=None, op_id=None, ts=None, from_=None, causality=causality)
+
+
+def check_shape(params: contract.SendParams) -> None:
+    """What a kind requires and refuses (contract ledger 1.1). Raises `invalid_params`, `too_large`."""
+    kind, causality = params.kind, params.causality
+    if kind == "completion" and (causality is None or causality.task is None):
+        raise _shape("/causality/task" if causality else "/causality", "a completion names its task", "the task's id")
+    if (params.outcome is not None) != (kind == "completion"):
+        raise _shape("/outcome", "exactly a completion has an outcome", "done, failed, cancelled or blocked")
+    if (params.control is not None) != (kind == "control"):
+        raise _shape("/control", "exactly a control has a control", "{op, task_id}")
+    if params.ttl_ms is not None and kind != "note":
+        raise _shape("/ttl_ms", "only notes have a ttl", "nothing")
+    if params.body is None and kind != "control":
+        raise _shape("/body", f"a {kind} has a body", "{text} or {image}")
+    if params.body is not None and params.body.text is None and params.body.image is None:
+        raise _shape("/body", "a body has a text or an image", "{text} or {image}")
+    if params.body is not None and params.body.image is not None:
+        _check_image(params.body.image.data)
+
+
+def _shape(path: str, message: str, expected: str) -> Refusal:
+    return Refusal("invalid_params", message, path=path, expected=expected)
+
+
+def _check_image(data: str) -> None:
+    path = "/body/image/data"
+    if len(data) > (IMAGE_BYTES + 2) // 3 * 4:
+        raise Refusal("too_large", "the image is larger than 2 MiB", path=path, max=IMAGE_BYTES)
+    try:
+        size = len(binascii.a2b_base64(data.encode("ascii"), strict_mode=True))
+    except (binascii.Error, UnicodeEncodeError):
+        raise _shape(path, "the image is no base64", "base64 of RFC 4648 with padding") from None
+    if size > IMAGE_BYTES:
+        raise Refusal("too_large", "the image is larger than 2 MiB", path=path, max=IMAGE_BYTES)
+
+
+@reads(contract.GET)
+def get(snap: Snapshot, call: Call, params: contract.MsgParams) -> contract.GetResult:
+    mail = messages.find(snap, params.msg_id)
+    return contract.GetResult(row=messages.record(mail), envelope=messages.envelope(snap, mail))
+
+
+@reads(contract.QUERY)
+def query(snap: Snapshot, call: Call, params: contract.QueryParams) -> contract.QueryResult:
+    limit = paging.limit_of(params)
+    before = paging.key_of(contract.QUERY.name, params, int)
+    wanted = listing.Filter(**{name: getattr(params, name) for name in listing.Filter._fields})
+    found = listing.query(snap, wanted, before, limit)
+    rows, key = _fit(found.rows, found.next_before)
+    return contract.QueryResult(
+        rows=rows,
+        has_more=key is not None,
+        as_of_seq=snap.head(),
+        next_cursor=None if key is None else paging.next_cursor(contract.QUERY.name, params, key),
+    )
+
+
+def _fit(found: Sequence[Mail], key: int | None) -> tuple[list[LedgerRow], int | None]:
+    """The records that fit into a page, and the key behind the last of them."""
+    rows = [messages.record(mail) for mail in found]
+    count = paging.fitting(rows)
+    return rows[:count], key if count == len(rows) else found[count - 1].id
+
+
+@reads(contract.TASK)
+def task(snap: Snapshot, call: Call, params: contract.TaskParams) -> contract.TaskResult:
+    limit = paging.limit_of(params)
+    after = paging.key_of(contract.TASK.name, params, int) or 0
+    found, verdict = listing.of_task(snap, params.task, after, limit + 1)
+    rows, key = _fit(found[:limit], found[limit - 1].id if len(found) > limit else None)
+    return contract.TaskResult(
+        rows=rows,
+        verdict=verdict,
+        has_more=key is not None,
+        as_of_seq=snap.head(),
+        next_cursor=None if key is None else paging.next_cursor(contract.TASK.name, params, key),
+    )
+
+
+@reads(contract.DEPTH)
+def depth(snap: Snapshot, call: Call, params: contract.DepthParams) -> contract.DepthResult:
+    limit = paging.limit_of(params)
+    after = paging.key_of(contract.DEPTH.name, params, str) or ""
+    found = [listing.depth(snap, params.role)] if params.role else listing.depths(snap, after, limit + 1)
+    page = [
+        contract.Depth(**one._replace(oldest_queued_at=messages.at(one.oldest_queued_at))._asdict())  # type: ignore[arg-type]
+        for one in found[:limit]
+    ]
+    more = len(found) > limit
+    return contract.DepthResult(
+        depths=page,
+        has_more=more,
+        as_of_seq=snap.head(),
+        next_cursor=paging.next_cursor(contract.DEPTH.name, params, page[-1].role) if more else None,
+    )
+
+
+def _row(moved: tuple[Mail, bool]) -> contract.RowResult:
+    return contract.RowResult(row=messages.record(moved[0]), changed=moved[1])
+
+
+@writes(contract.ACK)
+def ack(tx: Tx, call: Call, params: contract.MsgReasonParams) -> contract.RowResult:
+    return _row(moves.settle(tx, call.caller, params.msg_id, "acked", params.reason))
+
+
+@writes(contract.REJECT)
+def reject(tx: Tx, call: Call, params: contract.MsgReasonParams) -> contract.RowResult:
+    reason = "rejected" if params.reason is None else params.reason
+    return _row(moves.settle(tx, call.caller, params.msg_id, "rejected", reason))
+
+
+@writes(contract.SURFACED)
+def surfaced(tx: Tx, call: Call, params: contract.MsgParams) -> contract.RowResult:
+    return _row(moves.surfaced(tx, call.caller, params.msg_id))
+
+
+@writes(contract.REQUEUE)
+def requeue(tx: Tx, call: Call, params: contract.RequeueParams) -> contract.RequeueResult:
+    reason = "requeued" if params.reason is None else params.reason
+    mail, changed = moves.requeue(tx, call.caller, params.msg_id, reason, call.services.policy)
+    return contract.RequeueResult(row=messages.record(mail), changed=changed)
+
+
+@writes(contract.EXPIRE)
+def expire(tx: Tx, call: Call, params: contract.ExpireParams) -> contract.ExpireResult:
+    if params.msg_id is not None:
+        if params.role is not None or params.before is not None:
+            raise _shape("/msg_id", "either msg_id, or role with before", "one of the two forms")
+        mail, changed = moves.settle(tx, call.caller, params.msg_id, "expired", params.reason)
+        return contract.ExpireResult(row=messages.record(mail), changed=changed)
+    if params.before is None:
+        raise _shape("/before", "either msg_id, or role with before", "an instant")
+    if params.role is None and call.caller.operator:
+        raise _shape("/role", "either msg_id, or role with before", "the name of a role")
+    role = need_attached(call.caller, params.role)
+    limit = paging.limit_of(params)
+    before = parse_rfc3339(params.before)
+    expired, more = moves.expire_before(tx, call.caller, role, before, limit, params.reason)
+    return contract.ExpireResult(expired=expired, has_more=more)
+
+
+@writes(contract.FAIL)
+def fail(tx: Tx, call: Call, params: contract.FailParams) -> contract.RowResult:
+    return _row(moves.settle(tx, call.caller, params.msg_id, "rejected", params.reason))
+
+
+@writes(contract.PRUNE)
+def prune(tx: Tx, call: Call, params: contract.PruneParams) -> contract.PruneResult:
+    take: Any = sweep.prune_bodies if params.what == "bodies" else sweep.prune_events
+    pruned, more = take(tx, parse_rfc3339(params.before), params.limit)
+    return contract.PruneResult(pruned=pruned, has_more=more)

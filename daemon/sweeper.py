@@ -1,0 +1,194 @@
+"""The leader's one background task: what time does to the store (DESIGN 5.3).
+
+Driven by the earliest due time, woken by new deadlines, with a 30 s backstop; while other processes have somebody
+attached it also looks every second whether they still live. Pages of 200 rows per transaction never hold the writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from interlock.lifecycle.events import Event
+from interlock.lifecycle.refusal import Refusal
+from interlock.stores import faults, presence, sweep
+from interlock.stores.sweep import Page
+from interlock.stores.tx import Tx
+
+from . import instances
+from .health import SuspendWatch, read_clocks
+from .hub import Waiter
+from .methods.delivery import let_go
+from .services import Services
+
+BACKSTOP_S: Final = 30.0
+FOREIGN_S: Final = 1.0
+"""How often the life of other processes is looked at: within 3 s of a death its mail is back (contract ledger 2.3)."""
+SHORTEST_S: Final = 0.25
+"""A pass at most this often, however many deadlines arrive."""
+RETENTION_S: Final = 3600.0
+DAY_MS: Final = 86_400_000
+PAGE: Final = 200
+FAILED_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Pauses after passes that failed in a row."""
+
+
+class Looked(NamedTuple):
+    """What decides when the next pass must be."""
+
+    next_due: int | None
+    now: int
+    foreign: bool
+
+
+class Sweeper:
+    """Runs while this process leads."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._database = services.database
+        self._retained_at = float("-inf")
+        self._clocks = SuspendWatch(read_clocks())
+        self._failures = 0
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """Until cancelled. A pass that fails is logged, counted and tried again later; it never ends the task."""
+        waiter = Waiter(_has_deadline)
+        with self._services.hub.listening(waiter, slow=True):
+            while True:
+                waiter.clear()
+                pause = await self._pass_safely()
+                await asyncio.sleep(SHORTEST_S)
+                try:
+                    async with asyncio.timeout(max(0.0, pause - SHORTEST_S)):
+                        await waiter.wait()
+                except TimeoutError:
+                    continue
+
+    async def _pass_safely(self) -> float:
+        started = perf_counter()
+        try:
+            pause = await self._pass()
+            self._failures = 0
+        except Exception as error:
+            level = self._services.log.warning if isinstance(error, Refusal) else self._services.log.exception
+            level("sweep_failed", error=str(error))
+            pause = FAILED_S[min(self._failures, len(FAILED_S) - 1)]
+            self._failures += 1
+        self._services.metrics.swept(perf_counter() - started, failed=self._failures > 0)
+        return pause
+
+    async def _pass(self) -> float:
+        """One pass, in the order of DESIGN 5.3; seconds until the next."""
+        await self._note_jumps()
+        await self._bury_the_dead()
+        await self._expire()
+        if self._loop.time() - self._retained_at >= RETENTION_S:
+            await self._retain()
+            self._retained_at = self._loop.time()
+        return _pause(await self._look(), self._services.policy.ttl_secs)
+
+    async def _look(self) -> Looked:
+        own = self._services.instance_id
+        return await self._database.read(
+            lambda snap: Looked(sweep.next_due(snap), snap.now, any(i != own for i in presence.instances(snap)))
+        )
+
+    async def _note_jumps(self) -> None:
+        """Record that the machine slept or its clock was set (field C72)."""
+        for jump in self._clocks.observe(read_clocks()):
+            data: dict[str, object] = {"gap_ms": jump.ms} if jump.kind == "suspend" else {"step_ms": jump.ms}
+            await self._services.tell(jump.kind, data)
+
+    async def _bury_the_dead(self) -> None:
+        """Take back what processes held that have died (contract ledger 2.3)."""
+        state_dir = self._services.settings.state_dir
+        known = await self._database.read(presence.instances)
+        dead = await asyncio.to_thread(
+            lambda: instances.dead_instances(state_dir, {*known, *instances.listed(state_dir)})
+        )
+        for instance_id in dead:
+            attached = await self._database.read(lambda snap: presence.attachments_of(snap, instance_id))  # noqa: B023
+            for role, holder in attached:
+                await let_go(self._services, role, holder, "connection_lost")
+            await asyncio.to_thread(instances.forget, state_dir, instance_id)
+
+    async def _expire(self) -> None:
+        await self._pages("message", sweep.due_page, sweep.expire)
+        ttl_ms = self._services.policy.ttl_secs * 1000
+        if ttl_ms:
+            for role in await self._database.read(sweep.absent_roles):
+                await self._pages("message", lambda tx: sweep.stale_page(tx, role, ttl_ms), sweep.expire_unfetched)  # noqa: B023
+
+    async def _pages(self, kind: str, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> None:
+        """Act on every row of every page, each page in one transaction.
+
+        One bad row never stops a pass: where a page fails its rows are done one by one; the bad one becomes a fault.
+        """
+        more = True
+        while more:
+            try:
+                more = await self._database.write(lambda tx: _whole_page(tx, page, act))
+            except Refusal:
+                raise
+            except Exception:
+                self._services.log.exception("bad_page", kind=kind)
+                more = await self._one_by_one(page, act)
+
+    async def _one_by_one(self, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> bool:
+        found = await self._database.write(page)
+        for row_id in found.ids:
+            try:
+                await self._database.write(lambda tx: act(tx, row_id))  # noqa: B023 - awaited here
+            except Refusal:
+                raise
+            except Exception as error:
+                reason = f"the sweeper cannot read this row: {type(error).__name__}"
+                await self._database.write(lambda tx: _set_aside(tx, row_id, reason))  # noqa: B023
+        return found.more
+
+    async def _retain(self) -> None:
+        """Remove what is older than the settings allow, in pages (contract ledger 2.8)."""
+        ledger = self._services.settings.ledger
+        now = await self._database.read(lambda snap: snap.now)
+        retained, history = now - ledger.retention_days * DAY_MS, now - ledger.history_days * DAY_MS
+        for prune, before in (
+            (sweep.prune_events, retained),
+            (sweep.prune_bodies, retained),
+            (sweep.prune_faults, retained),
+            (sweep.prune_ops, retained),
+            (sweep.prune_rows, history),
+        ):
+            more = True
+            while more:
+                _, more = await self._database.write(lambda tx: prune(tx, before, PAGE))  # noqa: B023 - awaited here
+
+
+def _has_deadline(event: Event) -> bool:
+    """Whether an event may bring a due time that is earlier than the known ones."""
+    return event.type == "role_presence" or (event.type == "ledger_state" and b'"state":"queued"' in bytes(event.data))
+
+
+def _pause(looked: Looked, ttl_secs: int) -> float:
+    pause = BACKSTOP_S
+    if looked.next_due is not None:
+        pause = min(pause, max(0.0, (looked.next_due - looked.now) / 1000))
+    if looked.foreign or ttl_secs:
+        pause = min(pause, FOREIGN_S)
+    return pause
+
+
+def _whole_page(tx: Tx, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> bool:
+    found = page(tx)
+    for row_id in found.ids:
+        act(tx, row_id)
+    return found.more
+
+
+def _set_aside(tx: Tx, row_id: int, reason: str) -> None:
+    """A bad row becomes a fault and is not due any more, so that the pass can go on."""
+    msg_id, role = sweep.set_aside(tx, row_id)
+    faults.record(tx, "bad_row", reason, subject=msg_id, msg_id=msg_id, role=role)

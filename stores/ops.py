@@ -1,0 +1,61 @@
+"""Op ids: one table for all families; the same content answers the first result again (contract daemon 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from interlock.lifecycle.refusal import Refusal
+
+from .tx import Tx
+
+FIND: Final = "SELECT method, fingerprint, result FROM ops WHERE op_id = ?"
+KEEP: Final = "INSERT INTO ops(op_id, method, fingerprint, result, subject, at_ms) VALUES (?, ?, ?, ?, ?, ?)"
+
+_canonical = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder().encode
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+def fingerprint(method: str, content: Any, *caller: object) -> bytes:
+    """SHA-256 over the method, the canonical JSON of the content and who calls."""
+    return sha256(_canonical((method, content, caller))).digest()
+
+
+def replay(tx: Tx, op_id: str, method: str, print_: bytes, result: type[R]) -> R | None:
+    """The first result with `replayed: true`, or None when the op id is new. Raises `op_conflict`."""
+    row = tx.execute(FIND, (op_id,)).fetchone()
+    if row is None:
+        return None
+    if row[1] != print_:
+        raise Refusal("op_conflict", "this op_id was used for something else", method=row[0])
+    return msgspec.structs.replace(msgspec.json.decode(row[2], type=result), replayed=True)
+
+
+def keep(tx: Tx, op_id: str, method: str, print_: bytes, result: msgspec.Struct, subject: str | None = None) -> None:
+    """Remember a result under its op id. `subject` is what it created, and how long it is kept."""
+    tx.execute(KEEP, (op_id, method, print_, _encode(result), subject, tx.now))
+
+
+def once(
+    tx: Tx,
+    op_id: str | None,
+    method: str,
+    print_: Callable[[], bytes],
+    result: type[R],
+    run: Callable[[], tuple[R, str | None]],
+) -> R:
+    """Run a command at most once per op id. `run` returns its result and the subject that it created, if any."""
+    if op_id is None:
+        return run()[0]
+    mark = print_()
+    earlier = replay(tx, op_id, method, mark, result)
+    if earlier is not None:
+        return earlier
+    made, subject = run()
+    keep(tx, op_id, method, mark, made, subject)
+    return made
