@@ -12,12 +12,15 @@ from typing import Any, Final, NamedTuple
 from interlock.lifecycle.events import Event
 
 from .clock import Timeline
-from .errors import breaks_the_connection, ends_the_transaction, store_failed, translate
+from .connection import BUSY_SECONDS
+from .errors import breaks_the_connection, ends_the_transaction, is_busy, store_failed, translate
 from .files import StoreFile
 from .ids import Ids
 from .tx import Tx, last_instant
 
 BEGIN: Final = "BEGIN IMMEDIATE"
+_FIRST_PAUSE: Final = 0.0002
+_LAST_PAUSE: Final = 0.001
 
 JobFn = Callable[[Tx], Any]
 
@@ -69,7 +72,7 @@ class Batch:
         return outcome
 
     def _attempt(self, conn: sqlite3.Connection, jobs: Sequence[JobFn], *, savepoints: bool) -> Outcome:
-        conn.execute(BEGIN)
+        begin(conn, BUSY_SECONDS)
         before = conn.total_changes
         now = self._timeline.now(last_instant(conn))
         done: list[Done] = []
@@ -88,6 +91,24 @@ class Batch:
         seconds = time.perf_counter() - started
         events = [event for tx in kept for event in tx.events]
         return Outcome(done, events, _sum(kept), changes, seconds)
+
+
+def begin(conn: sqlite3.Connection, seconds: float) -> None:
+    """Take the write lock, waiting at most `seconds` for other processes.
+
+    SQLite's own waiting sleeps up to 100 ms at a time, which a neighbour that writes all the time turns into seconds.
+    """
+    deadline = time.monotonic() + seconds
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            conn.execute(BEGIN)
+            return
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(pause * 1.25, _LAST_PAUSE)
 
 
 def _plain(conn: sqlite3.Connection, job: JobFn, tx: Tx, *, alone: bool) -> Done:
@@ -111,7 +132,7 @@ def _guarded(conn: sqlite3.Connection, job: JobFn, tx: Tx) -> Done:
 
 
 def _run(conn: sqlite3.Connection, job: JobFn, tx: Tx) -> Done:
-    """The job's own outcome. Raises where the store failed, even if the job swallowed it and the transaction is gone."""
+    """The job's own outcome. Raises where the store failed, also when the job swallowed it (no transaction is left)."""
     try:
         done = Done(job(tx))
     except BaseException as error:

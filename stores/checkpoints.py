@@ -10,18 +10,22 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, Literal
 
+from .batch import begin
 from .connection import LOG_LIMIT_BYTES, connect
 from .files import StoreFile
 
 Action = Literal["step", "truncate"]
 
-STEP_PAGES: Final = 250
+STEP_PAGES: Final = 500
 FORCE_PAGES: Final = (16 << 20) // 4096
 QUIET_TICKS: Final = 5
 TICK_SECONDS: Final = 1.0
-GUARD_SECONDS: Final = 0.1
-_FIRST_RATE: Final = 1.0
-_RATES: Final = (0.05, 20.0)
+GUARD_SECONDS: Final = 1.0
+TRUNCATE_SECONDS: Final = 0.1
+PAGES_PER_COMMIT: Final = 10.0
+PAGES_PER_CHANGE: Final = 0.35
+"""What a commit adds to the log, measured with ascending keys; `_learn` scales it to what checkpoints find."""
+_SCALES: Final = (0.1, 10.0)
 
 
 class Checkpoints:
@@ -32,8 +36,8 @@ class Checkpoints:
         self.leader = False
         self._file = file
         self._guard: sqlite3.Connection | None = None
-        self._changes = 0
-        self._rate = _FIRST_RATE
+        self._expected = 0.0
+        self._scale = 1.0
         self._log_pages = 0
         self._clean = (0, 0)
         self._seen = (0, 0)
@@ -41,14 +45,14 @@ class Checkpoints:
         self._paused = False
 
     def wrote(self, changes: int) -> None:
-        """A batch of ours changed so many rows. Pages are estimated from them; each checkpoint says what it was."""
-        self._changes += changes
+        """A commit of ours changed so many rows. Pages are estimated; each checkpoint says what it was."""
+        self._expected += self._scale * (PAGES_PER_COMMIT + PAGES_PER_CHANGE * changes)
 
     def due(self, *, idle: bool) -> bool:
         """Whether to take a step now: a small one when nobody waits, an overdue one anyway."""
         if not self.leader or self._paused:
             return False
-        return self._changes * self._rate >= (STEP_PAGES if idle else FORCE_PAGES)
+        return self._expected >= (STEP_PAGES if idle else FORCE_PAGES)
 
     def tick(self) -> Action | None:
         """What to do once a second: other processes write too, and a quiet log is emptied."""
@@ -81,8 +85,8 @@ class Checkpoints:
     def _step(self, conn: sqlite3.Connection) -> bool:
         if self._guard is None:
             self._file.check()
-            self._guard = connect(self._file.path, "mode=rw", busy_seconds=GUARD_SECONDS)
-        self._guard.execute("BEGIN IMMEDIATE")
+            self._guard = connect(self._file.path, "mode=rw", busy_seconds=0)
+        begin(self._guard, GUARD_SECONDS)
         try:
             blocked, pages, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         finally:
@@ -91,18 +95,21 @@ class Checkpoints:
         return not blocked and pages == moved
 
     def _learn(self, pages: int) -> None:
-        """`pages` is the length of the log now; it started anew if it was moved whole and somebody wrote since."""
-        written = pages - self._log_pages if pages > self._log_pages else pages
-        if self._changes:
-            self._rate = min(max(written / self._changes, _RATES[0]), _RATES[1])
-        self._changes, self._log_pages = 0, pages
+        """`pages` is the length of the log now. It has gone on from where it was, or it has started anew: whichever is
+        nearer to what was expected (a log that was moved whole starts anew unless a reader is in it)."""
+        gone_on = pages - self._log_pages
+        nearer = min(abs(pages - self._expected), abs(gone_on - self._expected))
+        written = pages if gone_on < 0 or nearer == abs(pages - self._expected) else gone_on
+        if self._expected:
+            self._scale = min(max(self._scale * written / self._expected, _SCALES[0]), _SCALES[1])
+        self._expected, self._log_pages = 0.0, pages
 
     def _truncate(self, conn: sqlite3.Connection) -> bool:
         """Takes the write lock by itself. Nothing is left to move, so it is short unless a reader is in its way."""
-        conn.execute(f"PRAGMA busy_timeout = {int(GUARD_SECONDS * 1000)}")
+        conn.execute(f"PRAGMA busy_timeout = {int(TRUNCATE_SECONDS * 1000)}")
         try:
             (blocked, *_) = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
-            conn.execute("PRAGMA busy_timeout = 5000")
+            conn.execute("PRAGMA busy_timeout = 0")
         self._log_pages = 0
         return not blocked

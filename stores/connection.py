@@ -99,7 +99,7 @@ def connect(path: Path, mode: str, *, busy_seconds: float = BUSY_SECONDS) -> sql
 
 def set_up_writer(conn: sqlite3.Connection, durability: Durability) -> sqlite3.Connection:
     """The settings of the connection that writes (DESIGN 4.2)."""
-    conn.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+    conn.execute("PRAGMA busy_timeout = 0")  # stores/batch waits for the lock by itself
     conn.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
     conn.execute("PRAGMA foreign_keys = ON")
     conn.execute("PRAGMA wal_autocheckpoint = 0")

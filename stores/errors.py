@@ -48,6 +48,11 @@ def _primary(error: BaseException) -> int | None:
     return None if code is None else code & 0xFF
 
 
+def is_busy(error: BaseException) -> bool:
+    """Whether somebody else holds a lock, so that trying again can succeed."""
+    return _primary(error) in _BUSY
+
+
 def ends_the_transaction(error: BaseException) -> bool:
     """Whether this is the store's failure rather than one statement's, so that the whole transaction is lost."""
     return _primary(error) in _WHOLE_BATCH
@@ -65,7 +70,7 @@ def translate(error: BaseException, *, disk_full: bool = False) -> BaseException
     `disk_full` says that the disk has no room, which SQLite reports as an I/O error in some places.
     """
     primary = _primary(error)
-    if primary in _BUSY:
+    if is_busy(error):
         return busy("another process holds the store")
     full = primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and disk_full)
     if full or (isinstance(error, OSError) and error.errno in _NO_SPACE):
