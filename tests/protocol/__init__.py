@@ -1,0 +1,1 @@
+"""The wire: bytes in, values out, without any I/O."""
