@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -27,10 +28,13 @@ from .methods.delivery import let_go
 from .services import Services
 from .settings import Settings
 from .stdio import Wire
+from .tasks import end
 
 DRAIN_MS: Final = 5000
 STDIO_DRAIN_MS: Final = 1500
 """At the end of a stdio process's input: it must be gone within 2 s (field C04)."""
+START_S: Final = 2.0
+"""How long a stdio client's first requests wait for the store before they are answered `starting`."""
 CLOSING_S: Final = 0.3
 """How long a client may take to read its last answers once everything is answered."""
 
@@ -64,9 +68,9 @@ class App:
             self._hurry.set()
         self._stop.set()
 
-    async def run(self) -> None:
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Serve until stopped. Raises StartError, StoreUnusable."""
-        self._listen_to_signals()
+        self._on_ready = on_ready
         services, settings = self.services, self.services.settings
         directory = StateDir.take(settings.state_dir)
         if directory.narrowed:
@@ -83,8 +87,14 @@ class App:
 
     async def _serve(self, leadership: Leadership) -> None:
         services = self.services
+        opening = asyncio.create_task(self._open_database(), name="open")
+        # A client that speaks at once gets its answers a moment later. Only where the start takes long, because another
+        # process migrates the store, it is told `starting`.
+        await asyncio.wait([opening], timeout=START_S)
+        if opening.done():
+            opening.result()
         client = await self._open_stdio() if self._wire is not None else None
-        database = await self._open_database()
+        database = await opening
         hub = services.hub
         tasks = [
             asyncio.create_task(hub.run(), name="hub"),
@@ -99,19 +109,17 @@ class App:
             services.state.name = "ready"
             services.log.info("ready", pid=os.getpid(), state_dir=str(services.settings.state_dir))
             sdnotify.notify("READY=1")
+            self._on_ready()
             services.background(services.probe())
             await self._stop.wait()
             await self._drain(leadership)
         finally:
             services.state.name = "draining"
             await leadership.stop_sweeping()
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await end(tasks)
             await database.close()
 
     async def _open_stdio(self) -> Connection:
-        """Open first: a client may ask how the start goes. It is answered `starting` until the store is there."""
         holder = f"{self.services.instance_id}/{next(self._holders)}"
         client = Connection(self.services, holder, "stdio", on_end=lambda: self.stop(STDIO_DRAIN_MS))
         await stdio.open_stdio(client, self._wire)
@@ -175,7 +183,8 @@ class App:
         except Refusal as refusal:
             self.services.log.warning("release_failed", code=refusal.code, holder=connection.caller.holder)
 
-    def _listen_to_signals(self) -> None:
+    def listen_to_signals(self) -> None:
+        """SIGTERM and SIGINT stop in order; the second one cuts the wait."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
@@ -226,6 +235,4 @@ async def _first(*waits: object) -> None:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await end(tasks)

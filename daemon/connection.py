@@ -48,6 +48,11 @@ class InFlight:
         if self.started and self.task is not None:
             self.task.cancel()
 
+    def check(self) -> None:
+        """Raise what it was ended with: a transaction that had begun took the cancellation itself back."""
+        if self.why is not None:
+            raise self.why
+
 
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
@@ -228,8 +233,7 @@ class Connection(asyncio.Protocol):
         call = Call(self.caller, self.services, self, this)
         code = "ok"
         try:
-            if this.why is not None:
-                raise this.why
+            this.check()
             result = await dispatch.run(self._lookup(name), call, params)
             answer = b"" if request_id is None else envelope.encode_result(request_id, result)
         except Refusal as refused:

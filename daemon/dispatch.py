@@ -101,10 +101,10 @@ async def run(bound: Bound, call: Call, raw: bytes) -> Any:
     """Answer one request: decode its params once, then run its function where it belongs."""
     params = bound.decode(raw)
     permit(call.caller, bound.method)
-    database = call.services.database
     if bound.runs == "writer":
-        return await database.write(lambda tx: invoke(tx, bound, call, params, raw))
+        return await call.services.database.write(lambda tx: invoke(tx, bound, call, params, raw))
     if bound.runs == "reader":
+        database = call.services.database
         return await call.connection.paced(lambda: database.read(lambda snap: bound.function(snap, call, params)))
     if bound.method.operator_only and not call.caller.operator:
         raise not_admin(bound.method)

@@ -21,6 +21,7 @@ from .places import StartError
 from .services import Services
 from .sockets import Listener
 from .sweeper import Sweeper
+from .tasks import end
 from .version import VERSION
 
 TRY_S: Final = 2.0
@@ -129,8 +130,7 @@ class Leadership:
     async def stop_sweeping(self) -> None:
         """End the sweeper between two transactions."""
         if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.wait([self._sweeping])
+            await end([self._sweeping])
 
     def give_up(self) -> None:
         """Remove the socket file if it is ours, and release the lock."""

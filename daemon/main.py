@@ -45,7 +45,9 @@ def run(argv: list[str]) -> int:
 
 def _serve(settings: Settings, wire: stdio.Wire | None) -> int:
     async def serve() -> None:
-        await App(settings, wire).run()  # made inside the loop: its parts belong to it
+        app = App(settings, wire)  # made inside the loop: its parts belong to it
+        app.listen_to_signals()
+        await app.run()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())

@@ -12,13 +12,13 @@ from .types import (
     Json,
     Name,
     OpId,
-    Positive,
     PrincipalText,
     Rule,
     Text1K,
     Text1M,
     Text256,
     Time,
+    TtlMs,
     meta,
 )
 
@@ -111,7 +111,7 @@ class Envelope(Record, frozen=True, kw_only=True, rename={"from_": "from"}):
     control: Control | None = None
     body: Body | None = None
     ts: Time | None = None
-    ttl_ms: Positive | None = None
+    ttl_ms: TtlMs | None = None
 
 
 class Receipt(Record, frozen=True, kw_only=True):

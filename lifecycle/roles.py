@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from .mail import Presence, Record
 from .types import Count, Id, Json, Name, Rule, Seq, Text1K, Time, meta
@@ -18,13 +19,13 @@ FaultState = Literal["open", "acked", "adopted", "rebound", "retried", "failed",
 FaultKind = Annotated[str, meta(Rule(kind="name", max=64), minLength=1, maxLength=64)]
 
 
-class Role(Record, frozen=True, kw_only=True):
-    """A named participant and what it allows."""
+class Role(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A named participant and what it allows. `allowed_senders` absent is everybody."""
 
     name: Name
     admin: bool = False
     max_sessions: MaxSessions = 1
-    allowed_senders: Senders | None = None
+    allowed_senders: Senders | UnsetType = UNSET
     note_queue: bool = True
 
 

@@ -69,6 +69,7 @@ Seq = Annotated[int, meta(Rule(kind="int"), minimum=0)]
 Count = Annotated[int, meta(Rule(kind="int"), minimum=0)]
 Positive = Annotated[int, meta(Rule(kind="int", min=1), minimum=1)]
 WaitMs = Annotated[int, meta(Rule(kind="limit", max=60_000), minimum=0, maximum=60_000)]
+TtlMs = Annotated[int, meta(Rule(kind="limit", min=1), minimum=1)]
 PrincipalText = Annotated[
     str,
     meta(Rule(kind="principal", max=2 * NAME_BYTES + 1), description="`role` or `role#session`"),

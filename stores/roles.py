@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from interlock.lifecycle.mail import OPERATOR, Presence
 from interlock.lifecycle.refusal import Refusal
@@ -50,7 +51,7 @@ def _role(row: Sequence[Any]) -> Role:
         name=row[0],
         admin=bool(row[1]),
         max_sessions=row[2],
-        allowed_senders=None if senders is None else msgspec.json.decode(senders, type=list[str]),
+        allowed_senders=UNSET if senders is None else msgspec.json.decode(senders, type=list[str]),
         note_queue=bool(row[4]),
     )
 
@@ -82,7 +83,7 @@ def put(tx: Tx, role: Role) -> bool:
     old = find(tx, role.name)
     if old is not None and old.role == role:
         return False
-    senders = None if role.allowed_senders is None else msgspec.json.encode(role.allowed_senders).decode()
+    senders = None if role.allowed_senders is UNSET else msgspec.json.encode(role.allowed_senders).decode()
     tx.execute(PUT, (role.name, role.admin, role.max_sessions, senders, role.note_queue, tx.now))
     tx.emit("ledger", "role_changed", role.name, RoleChanged(change="upserted", role=role), role=role.name)
     return True

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from interlock.lifecycle.causality import Place, TaskFacts, check_bounds, place
 from interlock.lifecycle.delivery import due_at
 from interlock.lifecycle.mail import OPERATOR, Causality, Envelope, Outcome, Presence, Receipt
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.roles import Caller, Role
 from interlock.lifecycle.times import parse_rfc3339, rfc3339
 
 from . import messages, roles
@@ -80,7 +81,7 @@ def send(tx: Tx, who: Sender, message: Envelope) -> Receipt:
     given = message.causality or Causality()
     task = given.task or (message.control.task_id if message.control else None)
     first = _first(tx, task)
-    _permit(who, known.role.allowed_senders, message, first, sender_admin=_is_admin(tx, who))
+    _permit(who, known.role, message, first, sender_admin=_is_admin(tx, who))
     if task is None and message.kind == "task":
         task = tx.new_id("task")
     derived = place(
@@ -125,17 +126,16 @@ def _is_admin(tx: Tx, who: Sender) -> bool:
     return known is not None and known.role.admin
 
 
-def _permit(
-    who: Sender, allowed: list[str] | None, message: Envelope, first: TaskFacts | None, *, sender_admin: bool
-) -> None:
+def _permit(who: Sender, addressee: Role, message: Envelope, first: TaskFacts | None, *, sender_admin: bool) -> None:
     """Check (6). The operator, a role to itself and a completion to its task's sender always pass."""
-    to = address(message.to).role
+    to = addressee.name
     if who.admin:
         return
     if message.kind == "control" and not sender_admin and (first is None or first.from_role != who.role):
         raise Refusal("not_owner", f"{who.role} did not send this task and is not admin", role=who.role)
     answers = message.kind == "completion" and first is not None and first.from_role == to
-    if allowed is None or who.role in allowed or who.role == to or answers:
+    allowed = addressee.allowed_senders
+    if allowed is UNSET or who.role in allowed or who.role == to or answers:
         return
     raise Refusal("sender_not_allowed", f"{to} takes no mail from {who.role}", role=to, sender=who.role)
 

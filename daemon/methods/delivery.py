@@ -82,6 +82,7 @@ async def _offer_when_there(call: Call, wanted: Wanted, waiter: Waiter, wait_ms:
         result = await _offer(call, wanted)
         if result.deliveries or loop.time() >= end:
             return result
+        call.in_flight.check()
         try:
             async with asyncio.timeout_at(end):
                 await waiter.wait()

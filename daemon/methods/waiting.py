@@ -41,6 +41,7 @@ async def wait(call: Call, params: contract.WaitParams) -> contract.WaitResult:
             result = await call.services.database.read(lambda snap: watched.look(snap, start))  # noqa: B023
             if result.matched or loop.time() >= end:
                 return result
+            call.in_flight.check()
             # Nothing above `after` up to here matched, so the next look begins here.
             after = result.as_of_seq
             try:
