@@ -1,0 +1,1 @@
+"""The process: its pieces one by one, with real files, sockets and subprocesses."""
