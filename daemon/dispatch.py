@@ -92,8 +92,8 @@ def permit(caller: Caller, method: AnyMethod) -> None:
     """Refuse what an unattached connection may not do where the setting `operator` shuts its transport out."""
     if caller.roles or caller.may_operate or method.kind == "read" or method.name in ATTACHING:
         return
-    if method.family == "daemon" and not method.operator_only and method.kind == "async":
-        return
+    if method.family == "daemon" and not method.operator_only:
+        return  # a batch too: each of its steps is asked for by itself
     raise Refusal("not_admin", f"{method.name}: attach to a role first; only the socket acts as {OPERATOR} here")
 
 

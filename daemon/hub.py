@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from interlock.lifecycle.events import Event
@@ -20,6 +20,8 @@ from .logs import get_logger
 
 POLL_S: Final = 0.025
 SLOW_POLL_S: Final = 0.25
+LINGER: Final = 20
+"""Slow looks after the last listener has gone: a consumer that pulls again and again need not begin anew."""
 PAGE: Final = 500
 EVERYTHING: Final = FeedFilter()
 
@@ -67,6 +69,7 @@ class Hub:
         self._catch_up = asyncio.Event()
         self._poll = asyncio.Event()
         self._missed = False
+        self._impatient = 0
         self._log = get_logger("hub")
 
     def committed(self, events: Sequence[Event]) -> None:
@@ -94,11 +97,13 @@ class Hub:
         The listener is nudged once the poll has its base line, so what another process did just before is not missed.
         """
         self._listeners[listener] = slow
+        self._impatient += not slow
         self._poll.set()
         try:
             yield
         finally:
             del self._listeners[listener]
+            self._impatient -= not slow
 
     async def run(self) -> None:
         """Until cancelled: notice other processes' commits, fill gaps."""
@@ -118,25 +123,30 @@ class Hub:
                 self._poll.set()
 
     async def _watch_while_heard(self) -> None:
-        """Poll at the pace of the most impatient listener until nobody listens."""
+        """Poll at the pace of the most impatient listener, until nobody has listened for a while.
+
+        As long as it polls, what another process did is told at the next look, however briefly listeners come and go.
+        """
         version = await self._database.data_version()
         self.head = max(self.head, await self._database.read(lambda snap: snap.head()))
         self._nudge()
-        while self._listeners:
+        idle = 0
+        while idle < LINGER:
             await self._pause()
-            self._poll.clear()
+            idle = 0 if self._listeners else idle + 1
             seen = await self._database.data_version()
             if seen != version:
                 version = seen
                 self._catch_up.set()
 
     async def _pause(self) -> None:
-        """Until the next look; a new listener cuts it short."""
-        try:
-            async with asyncio.timeout(SLOW_POLL_S if all(self._listeners.values()) else POLL_S):
-                await self._poll.wait()
-        except TimeoutError:
-            return
+        """Until the next look: never sooner than an impatient listener needs; one that comes cuts the rest short."""
+        await asyncio.sleep(POLL_S)
+        self._poll.clear()
+        if not self._impatient:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SLOW_POLL_S - POLL_S):
+                    await self._poll.wait()
 
     def _nudge(self) -> None:
         for listener in list(self._listeners):

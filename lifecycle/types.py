@@ -67,7 +67,6 @@ Time = Annotated[str, meta(Rule(kind="time"), format="date-time")]
 """RFC 3339 text. Any offset is accepted in; what the daemon writes is UTC with milliseconds and `Z`."""
 Seq = Annotated[int, meta(Rule(kind="int"), minimum=0)]
 Count = Annotated[int, meta(Rule(kind="int"), minimum=0)]
-Positive = Annotated[int, meta(Rule(kind="int", min=1), minimum=1)]
 WaitMs = Annotated[int, meta(Rule(kind="limit", max=60_000), minimum=0, maximum=60_000)]
 TtlMs = Annotated[int, meta(Rule(kind="limit", min=1), minimum=1)]
 PrincipalText = Annotated[
