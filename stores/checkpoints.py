@@ -10,6 +10,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final, Literal
 
+from interlock.lifecycle.refusal import Refusal
+
 from .batch import begin
 from .connection import LOG_LIMIT_BYTES, connect
 from .files import StoreFile
@@ -68,7 +70,7 @@ class Checkpoints:
         """Move what no reader holds back. True when the log was moved whole. Never raises; a tick tries again."""
         try:
             whole = self._step(conn) and (action == "step" or self._truncate(conn))
-        except sqlite3.Error:
+        except (sqlite3.Error, Refusal):
             whole = False
         self._paused = not whole
         # a quiet log that was moved but not yet emptied stays to be looked at

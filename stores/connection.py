@@ -32,9 +32,22 @@ class Bridge:
     @classmethod
     async def open(cls, connect: Callable[[], sqlite3.Connection]) -> Bridge:
         """Start the thread and call `connect` on it. Raises what `connect` raises."""
-        aio = aiosqlite.Connection(connect, iter_chunk_size=64)
+        opened: list[sqlite3.Connection] = []
+
+        def keep() -> sqlite3.Connection:
+            opened.append(connect())
+            return opened[0]
+
+        aio = aiosqlite.Connection(keep, iter_chunk_size=64)
         aio._thread.daemon = True  # a process that forgot to close must still be able to end
-        await aio
+        try:
+            await aio
+        except BaseException:
+            # it has told its thread to stop, but neither waits for it nor closes what a cancelled caller left behind
+            await asyncio.to_thread(aio._thread.join)
+            for conn in opened:
+                conn.close()
+            raise
         return cls(aio)
 
     async def run(self, fn: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import time
 from collections.abc import Callable
@@ -116,6 +117,9 @@ class Database:
             try:
                 return await self._watch.run(_data_version)
             except sqlite3.Error as error:
+                watch, self._watch = self._watch, None  # the next call opens another
+                with contextlib.suppress(sqlite3.Error):
+                    await watch.close()
                 raise translate(error) from error
 
     @property

@@ -34,16 +34,16 @@ class _Read:
     def __init__(self, bridge: Bridge, seconds: float) -> None:
         self.broken = False
         self.bridge = bridge
-        self._stopped = False
+        self._refusal: Callable[[], Refusal] | None = None
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(seconds, self.stop)
+        self._timer = self._loop.call_later(seconds, self.stop, _timeout)
 
-    def stop(self) -> None:
+    def stop(self, refusal: Callable[[], Refusal]) -> None:
         """End it from the loop. An interrupt between two statements has no effect, hence the flag; one between the
         check of the flag and its statement has none either, hence again and again until the read is over."""
-        self._stopped = True
+        self._refusal = refusal
         self._timer.cancel()
-        self._timer = self._loop.call_later(_AGAIN_SECONDS, self.stop)
+        self._timer = self._loop.call_later(_AGAIN_SECONDS, self.stop, refusal)
         self.bridge.interrupt()
 
     def over(self) -> None:
@@ -54,8 +54,8 @@ class _Read:
         """The read itself, on the connection's thread."""
 
         def execute(sql: str, params: Params) -> sqlite3.Cursor:
-            if self._stopped:
-                raise _timeout()
+            if self._refusal is not None:
+                raise self._refusal()
             return conn.execute(sql, params)
 
         try:
@@ -67,7 +67,7 @@ class _Read:
             if not isinstance(error, sqlite3.Error):
                 raise
             self.broken = breaks_the_connection(error)
-            raise (_timeout() if self._stopped else translate(error)) from error
+            raise (self._refusal() if self._refusal is not None else translate(error)) from error
         finally:
             self._leave(conn)
 
@@ -105,12 +105,15 @@ class Readers:
             raise closed()
         place = await self._take()
         bridge = await self._open() if place is None else place
+        if self._closed:  # meanwhile
+            self._give(bridge)
+            raise closed()
         read = _Read(bridge, self._seconds)
         self._under_way.add(read)
         try:
             value = await bridge.run(read, self._timeline, fn)
         except asyncio.CancelledError:
-            read.stop()
+            read.stop(closed)
             self._later(self._settle(read))
             raise
         except BaseException:
@@ -129,7 +132,7 @@ class Readers:
             if not waiter.done():
                 waiter.set_exception(closed())
         for read in self._under_way:
-            read.stop()
+            read.stop(closed)
         for _ in range(self._size):
             place = await self._take()
             if place is not None:

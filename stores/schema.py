@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 from .connection import connect
-from .errors import CorruptStore, UnsupportedSchema
+from .errors import CorruptStore, UnsupportedSchema, is_busy, store_failed
 
 NAME: Final = "interlock"
 PROTOCOL: Final = 1
@@ -117,10 +117,12 @@ def _use_log(conn: sqlite3.Connection) -> None:
     deadline = time.monotonic() + MIGRATE_SECONDS
     while True:
         try:
-            conn.execute("PRAGMA journal_mode = WAL")
+            (mode,) = conn.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise store_failed(f"no write-ahead log can be kept on this file system, only {mode!r}")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 

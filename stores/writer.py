@@ -7,6 +7,7 @@ when it is committed. It never waits for more: while one batch syncs, the next o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -263,11 +264,9 @@ class Writer:
     async def _disconnect(self) -> None:
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
-            self._checkpoints.close()
-            try:
-                await bridge.close()
-            except sqlite3.Error:
-                return  # it was broken already
+            for close in (bridge.run(_close_guard, self._checkpoints), bridge.close()):
+                with contextlib.suppress(sqlite3.Error):  # it may be broken already
+                    await close
 
 
 def _transact(conn: sqlite3.Connection, batch: Batch, fns: Sequence[JobFn]) -> Outcome:
@@ -276,6 +275,10 @@ def _transact(conn: sqlite3.Connection, batch: Batch, fns: Sequence[JobFn]) -> O
 
 def _checkpoint(conn: sqlite3.Connection, checkpoints: Checkpoints, action: Action) -> bool:
     return checkpoints.run(conn, action)
+
+
+def _close_guard(conn: sqlite3.Connection, checkpoints: Checkpoints) -> None:
+    checkpoints.close()
 
 
 def _reason(failure: BaseException) -> str | None:
