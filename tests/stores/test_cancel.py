@@ -1,4 +1,4 @@
-"""Callers that leave: a write either did not happen or is answered, a close goes on, an opening leaves nothing behind."""
+"""Callers that leave: a write was made and is answered, or never was; a close goes on; an opening leaves nothing."""
 
 from __future__ import annotations
 
