@@ -1,0 +1,115 @@
+"""Results as tables for a person at a terminal. The only module that imports rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .output import as_json, one_line, plain
+
+COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "rows": ("msg_id", "kind", "from", "to", "state", "head", "enqueued_at"),
+    "roles": ("role.name", "presence", "connections", "sessions", "role.max_sessions", "updated_at"),
+    "faults": ("fault_id", "kind", "state", "subject", "reason", "created_at"),
+    "events": ("seq", "at", "family", "type", "subject", "role", "data"),
+    "deliveries": ("envelope.msg_id", "envelope.kind", "envelope.from", "envelope.body.text", "deliveries", "requeued"),
+    "depths": ("role", "queued", "notes", "in_flight", "oldest_queued_at"),
+    "methods": ("name", "summary", "x-kind", "x-batch"),
+    "files": ("name", "bytes", "sha256"),
+    "findings": ("severity", "code", "subject", "message", "remedy"),
+}
+"""What a person wants to see of the items of a list, by the list's name; a dot goes one level down."""
+MOST_COLUMNS: Final = 8
+"""Of a list that has no entry above."""
+
+
+def show_table(value: Any, *, color: bool) -> None:
+    """Print a result: its list as a table, the rest as names and values."""
+    console = Console(no_color=not color, highlight=False)
+    if not isinstance(value, Mapping):
+        console.print(Text(one_line(as_json(value, indent=False))))
+        return
+    if value.keys() == {"content_type", "text"}:  # made to be read as it is, like the metrics
+        console.print(Text(plain(value["text"])), end="")
+        return
+    lists = {name: items for name, items in value.items() if _is_list_of_records(name, items)}
+    rest = {name: item for name, item in value.items() if name not in lists}
+    for name, items in lists.items():
+        console.print(_list_table(name, items) if items else Text(f"no {name}", style="dim"))
+    if rest:
+        console.print(_record_table(rest) if not lists else Text(_footer(rest), style="dim"))
+
+
+def cell(value: Any) -> str:
+    """One value as one cell: principals in their short form, records as JSON."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return plain(value)
+        case {"role": {"role": role, **rest}}:
+            return plain(f"{role}#{rest['session']}" if rest.get("session") else role)
+        case [*items] if all(isinstance(item, str) for item in items):
+            return plain(", ".join(items))
+        case _:
+            return plain(as_json(value, indent=False))
+
+
+def _is_list_of_records(name: str, value: Any) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(item, Mapping) for item in value) if value else name in COLUMNS
+
+
+def _list_table(name: str, items: list[Mapping[str, Any]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    paths = [path for path in COLUMNS.get(name, ()) if any(_at(item, path) is not None for item in items)]
+    for path in paths or (paths := _all_keys(items)[:MOST_COLUMNS]):
+        table.add_column(path.rpartition(".")[2], overflow="fold")
+    for item in items:
+        table.add_row(*(Text(cell(_at(item, path))) for path in paths))
+    return table
+
+
+def _record_table(record: Mapping[str, Any]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in _flat(record, ""):
+        table.add_row(Text(one_line(name)), Text(cell(value)))
+    return table
+
+
+def _flat(record: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, Mapping) and value and cell(value).startswith("{"):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _footer(rest: Mapping[str, Any]) -> str:
+    shown = [
+        f"{name} {one_line(cell(value))}" for name, value in rest.items() if name not in ("next_cursor", "has_more")
+    ]
+    if rest.get("has_more"):
+        cursor = rest.get("next_cursor")
+        shown.append(f"there is more: --cursor {one_line(cursor)}" if cursor else "there is more")
+    return " · ".join(shown)
+
+
+def _all_keys(items: list[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(key for item in items for key in item))
+
+
+def _at(item: Any, path: str) -> Any:
+    for name in path.split("."):
+        item = item.get(name) if isinstance(item, Mapping) else None
+    return item

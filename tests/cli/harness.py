@@ -1,0 +1,100 @@
+"""A home of its own for every test: state directory, sockets, logs; and `interlock` run in it as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlock.daemon.cli import stopping
+from interlock.daemon.cli.failures import Failed
+from interlock.daemon.cli.where import Where, resolve
+from interlock.daemon.places import StartError
+
+SECONDS = 30
+"""No verb of a test takes longer; a hang fails the test instead of stopping the run."""
+
+
+class Ran(NamedTuple):
+    """How a run of `interlock` ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        """Its output as the JSON value that it is."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        """Its last line on stderr as the error object that it is."""
+        return json.loads(self.err.splitlines()[-1])
+
+
+class Home(NamedTuple):
+    """A home directory below a short path, since a socket path has 107 bytes at most."""
+
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        """The state directory that everything in this home agrees on."""
+        return self.root / "data" / "interlock"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a program in this home."""
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+        places = {"XDG_DATA_HOME": "data", "XDG_STATE_HOME": "log", "XDG_RUNTIME_DIR": "run", "XDG_CONFIG_HOME": "cfg"}
+        return kept | {"HOME": str(self.root)} | {name: str(self.root / path) for name, path in places.items()}
+
+    @property
+    def where(self) -> Where:
+        """What the command line resolves here."""
+        return resolve(None, None, self.env)
+
+    @property
+    def log(self) -> Path:
+        """Where the stderr of started daemons goes."""
+        return self.root / "log" / "interlock" / "interlockd.log"
+
+    def run(self, *arguments: str, stdin: bytes | None = None, **env: str) -> Ran:
+        """Run `interlock` to its end."""
+        done = subprocess.run(
+            command(arguments), input=stdin, env=self.env | env, capture_output=True, timeout=SECONDS, check=False
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start `interlock` with pipes to all three of its streams."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command(arguments), env=self.env, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def command(arguments: Sequence[str]) -> list[str]:
+    """The program as `python -m` runs it, so that no installed script is needed."""
+    return [sys.executable, "-m", "interlock.daemon.cli", *arguments]
+
+
+@contextmanager
+def new_home() -> Iterator[Home]:
+    """A home that goes away with the daemon in it."""
+    root = Path(tempfile.mkdtemp(prefix="il-"))
+    home = Home(root)
+    for name in ("run", "data", "log", "cfg"):
+        (root / name).mkdir(mode=0o700)
+    try:
+        yield home
+    finally:
+        with suppress(Failed, StartError):  # a test may leave a home that cannot be resolved
+            stopping.stop(home.where, drain_ms=0)
+        shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,143 @@
+"""What a person sees on a terminal, and that nothing of what agents wrote is obeyed by it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from typing import Any
+
+import pytest
+
+from interlock.daemon.cli.feed import event_line
+from interlock.daemon.cli.output import one_line, plain, show_error
+from interlock.daemon.cli.tables import cell, show_table
+
+from .harness import Home, command
+
+
+def shown(value: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """A result as its table on a wide terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+    show_table(value, color=False)
+    return capsys.readouterr().out
+
+
+def test_a_list_is_a_table_of_what_a_person_wants_to_see(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {
+        "msg_id": "msg_1",
+        "kind": "task",
+        "from": {"role": {"role": "boss"}},
+        "to": {"role": {"role": "worker", "session": "s1"}},
+        "admin": True,
+        "head": "fix it",
+        "state": "queued",
+        "enqueued_at": "2026-12-01T12:00:00.000Z",
+        "deliveries": 0,
+    }
+    text = shown({"rows": [row], "has_more": True, "next_cursor": "abc", "as_of_seq": 9}, capsys, monkeypatch)
+    header, _, line, *rest = text.splitlines()
+    assert header.split() == ["msg_id", "kind", "from", "to", "state", "head", "enqueued_at"]
+    assert line.split() == ["msg_1", "task", "boss", "worker#s1", "queued", "fix", "it", "2026-12-01T12:00:00.000Z"]
+    assert rest == ["as_of_seq 9 · there is more: --cursor abc"]
+
+
+def test_a_list_that_nobody_thought_of_shows_its_first_fields(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = shown({"things": [{"a": 1, "b": {"c": None}}, {"a": 2, "d": False}]}, capsys, monkeypatch)
+    assert [line.split() for line in text.splitlines() if "─" not in line] == [
+        ["a", "b", "d"],
+        ["1", '{"c":null}'],
+        ["2", "no"],
+    ]
+
+
+def test_an_empty_list_says_that_there_is_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown({"rows": [], "has_more": False, "as_of_seq": 4}, capsys, monkeypatch) == "no rows\nas_of_seq 4\n"
+
+
+def test_a_record_is_names_and_values(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown({"state": "ready", "messages": {"queued": 1}, "roles": ["a", "b"]}, capsys, monkeypatch)
+    assert [line.rstrip() for line in text.splitlines()] == [
+        "state            ready",
+        "messages.queued  1",
+        "roles            a, b",
+    ]
+
+
+def test_text_that_is_made_to_be_read_is_printed_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown({"content_type": "text/plain", "text": "# HELP a\na 1\n"}, capsys, monkeypatch) == "# HELP a\na 1\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, ""), (True, "yes"), ([], ""), ({}, "{}"), (1.5, "1.5"), ("[b]x", "[b]x")]
+)
+def test_a_value_is_one_cell(value: Any, text: str) -> None:
+    assert cell(value) == text
+
+
+def test_control_sequences_in_what_agents_wrote_are_shown_not_obeyed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = "\x1b]0;owned\x07\x9b2J[red]x"
+    assert plain(evil) == "\\x1b]0;owned\\x07\\x9b2J[red]x"
+    assert one_line("a\nb\tc") == "a\\nb\\tc"
+    text = shown({"rows": [{"msg_id": "m", "head": evil}]}, capsys, monkeypatch)
+    text += event_line({"seq": 1, "at": "t", "family": "f", "type": "x", "subject": evil, "data": {"a": evil}})
+    show_error({"code": -32000, "message": evil, "data": {"code": "x", "near": [evil]}}, json_wanted=False)
+    text += capsys.readouterr().err
+    assert not set(text) & {"\x1b", "\x07", "\x9b"}
+    assert "[red]" in text
+
+
+def test_an_error_for_a_person_is_its_message_and_what_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"code": "busy", "retryable": True, "retry_after_ms": 50, "near": ["a", "b"]}
+    show_error({"code": -32006, "message": "the queue is full", "data": data}, json_wanted=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "error: the queue is full",
+        "  code: busy (try again)",
+        "  retry after ms: 50",
+        '  near: ["a","b"]',
+    ]
+
+
+def on_a_terminal(home: Home, *arguments: str, **env: str) -> str:
+    """What `interlock` writes to stdout when that is a terminal."""
+    master, terminal = pty.openpty()
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        environment = home.env | {"COLUMNS": "160", "TERM": "xterm-256color"} | env
+        with subprocess.Popen(
+            command(arguments), env=environment, stdin=subprocess.DEVNULL, stdout=terminal
+        ) as running:
+            os.close(terminal)
+            written = b""
+            while chunk := read_some(screen.fileno()):
+                written += chunk
+            running.wait()
+    return written.decode().replace("\r\n", "\n")
+
+
+def read_some(fd: int) -> bytes:
+    """A piece of what a terminal shows; nothing at its end, which it reports as an error."""
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        return b""
+
+
+def test_a_terminal_gets_tables_and_json_only_when_asked(home: Home) -> None:
+    home.run("ledger", "role", "upsert", "worker")
+    table = on_a_terminal(home, "ledger", "role", "list", NO_COLOR="1")
+    assert "max_sessions" in table
+    assert not table.startswith("{")
+    assert "\x1b[3" not in table
+    assert on_a_terminal(home, "ledger", "role", "list", "--json").startswith('{\n  "')
+    assert on_a_terminal(home, "ledger", "role", "list", "--quiet") == ""
+    assert "role_changed" in on_a_terminal(home, "events", "--types", "role_changed")
