@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import stat
+import sys
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -29,10 +30,14 @@ def open_standard_descriptors() -> None:
     """Put /dev/null where 0, 1 or 2 is closed. Call it before anything is opened.
 
     Otherwise the next file that is opened, the store perhaps, becomes standard error, and logs are written into it.
+    Python has no `sys.stdout` and `sys.stderr` then; it gets them, so that whoever writes to them need not ask.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(fd, True)
     os.close(fd)
+    for number, name in (1, "stdout"), (STDERR, "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", errors="backslashreplace", closefd=False))
 
 
 def take() -> Wire:

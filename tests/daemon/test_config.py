@@ -272,7 +272,8 @@ def test_the_program_and_the_package_have_one_version() -> None:
 
 
 def test_a_client_that_resolves_settings_pays_for_no_argument_parser() -> None:
-    script = "import os, sys; from interlock.daemon.config import resolve; resolve({}, {'HOME': '/nowhere'});"
-    script += "print({'argparse', 'asyncio', 'difflib', 'tomllib'} & set(sys.modules))"
+    script = "import sys; before = set(sys.modules); from interlock.daemon.config import resolve;"
+    script += "resolve({}, {'HOME': '/nowhere'}); new = set(sys.modules) - before;"
+    script += "print({'argparse', 'asyncio', 'difflib', 'tomllib'} & new)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

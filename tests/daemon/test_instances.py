@@ -140,6 +140,12 @@ def test_a_name_that_is_no_file_name_is_no_instance_id(state: Path) -> None:
             dead_instances(state, [name])
 
 
+def test_a_name_that_is_taken_by_something_else_is_an_error(state: Path) -> None:
+    (state / "processes/me.lock").mkdir()
+    with pytest.raises(IsADirectoryError):
+        Presence(state, "me")
+
+
 def test_without_a_state_directory_nobody_can_be_present(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Presence(tmp_path, "me")

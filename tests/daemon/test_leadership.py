@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from interlock.daemon.leadership import OWNER_BYTES, AlreadyRunning, Lock, Owner, StateDir, StateDirRefused, read_owner
 
-from .foreign import foreign_dir, mode_of
+from .foreign import foreign_dir, mode_of, without_privileges
 
 OWNER = Owner(
     pid=7,
@@ -86,6 +87,16 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     with pytest.raises(StateDirRefused, match="no directory"):
         StateDir.take(tmp_path / "state")
+
+
+def test_a_directory_that_may_not_be_made_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with without_privileges(folder):
+            folder.chmod(0o500)
+            with pytest.raises(StateDirRefused, match="Permission denied"):
+                StateDir.take(folder / "state")
+            folder.chmod(0o700)
 
 
 def test_the_lock_is_taken_once_and_says_who_has_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from interlock.daemon.sockets import (
     unlink_own,
 )
 
-from .foreign import foreign_dir, mode_of
+from .foreign import foreign_dir, mode_of, without_privileges
 
 
 @pytest.fixture
@@ -133,6 +133,31 @@ def test_a_directory_that_cannot_be_one_is_refused(folder: Path, below: str) -> 
 def test_a_directory_that_cannot_be_made_is_refused() -> None:
     # Not even root makes one there.
     assert "/proc/interlock" in reason(Path("/proc/interlock/s.sock"))
+
+
+def test_what_permissions_forbid_is_refused_with_that_reason(folder: Path) -> None:
+    left_over(folder / "s.sock")
+    with without_privileges(folder):
+        folder.chmod(0o500)
+        assert "cannot be removed" in reason(folder / "s.sock")
+        assert "permission denied" in reason(folder / "other.sock")
+        (folder / "s.sock").chmod(0o000)
+        assert "permission denied" in reason(folder / "s.sock")
+        folder.chmod(0o000)
+        assert "permission denied" in reason(folder / "s.sock")
+        assert "permission denied" in reason(folder / "deeper/s.sock").lower()
+        folder.chmod(0o700)
+    assert (folder / "s.sock").is_socket()
+
+
+def test_a_socket_file_that_cannot_be_removed_at_the_end_is_left(folder: Path) -> None:
+    with without_privileges(folder):
+        listener = bind(folder / "s.sock")
+        with closing(listener.socket):
+            folder.chmod(0o500)
+            assert unlink_own(folder / "s.sock", listener.identity) is False
+            folder.chmod(0o700)
+            assert unlink_own(folder / "s.sock", listener.identity) is True
 
 
 def test_our_own_kind_of_directory_is_narrowed_and_must_be_ours(tmp_path: Path, folder: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from interlock.daemon.pump import write_all
 from interlock.daemon.stdio import Wire, open_stdio
 
 LOOPS: Final = ["asyncio", *(["uvloop"] if importlib.util.find_spec("uvloop") else [])]
@@ -90,6 +91,12 @@ def send_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+    os.close(fd)
+
+
+def write_and_close(fd: int, data: bytes) -> None:
+    """As our own threads write, then close."""
+    write_all(fd, data)
     os.close(fd)
 
 
@@ -214,6 +221,28 @@ def test_a_null_input_is_at_its_end(loop: str) -> None:
         assert read_all(back) == b"still"
 
     run(loop, body)
+
+
+@every_loop
+def test_an_input_that_cannot_be_read_is_at_its_end(loop: str, tmp_path: Path) -> None:
+    async def body() -> None:
+        back, out = os.pipe()
+        protocol = Recorder(stay=False)
+        await open_stdio(protocol, Wire(os.open(tmp_path, os.O_RDONLY), out))
+        await protocol.heard("lost")
+        assert protocol.calls == ["made", "eof", "lost"]
+        os.close(back)
+
+    run(loop, body)
+
+
+def test_a_thread_writes_all_also_where_somebody_made_the_descriptor_non_blocking() -> None:
+    back, out = os.pipe()
+    os.set_blocking(out, False)
+    writing = threading.Thread(target=write_and_close, args=(out, bytes(1_000_000)))
+    writing.start()
+    assert len(read_all(back)) == 1_000_000
+    writing.join()
 
 
 @every_loop
@@ -399,6 +428,7 @@ def test_the_output_cannot_be_ended_alone(loop: str) -> None:
 
 ECHO: Final = """
 import asyncio, os, subprocess, sys
+from interlock.daemon.pump import write_all
 from interlock.daemon.stdio import open_stdio
 
 class Echo(asyncio.Protocol):
@@ -468,9 +498,12 @@ def test_files_for_input_and_output_serve_as_well(loop: str, tmp_path: Path) -> 
 def test_descriptors_that_are_closed_at_the_start_are_null_and_no_file_takes_their_place(tmp_path: Path) -> None:
     script = """
 import os, sys
+from interlock.daemon.pump import write_all
 from interlock.daemon.stdio import open_standard_descriptors, take
 open_standard_descriptors()
 store = open(sys.argv[1], "w")
+sys.stderr.write("stray")
+print("stray", flush=True)
 wire = take()
 os.write(1, b"stray")
 os.write(2, b"stray")
