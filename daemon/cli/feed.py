@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Final
 
 from .client import Client, NoDaemon, RpcFailure
@@ -55,7 +55,7 @@ class Follower:
         self._settings = settings
         self._wanted = wanted
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Generator[Event]:
         """The events. Raises Stopped when the daemon goes away and does not come back."""
         client = self._settings.connect(spawn=True)
         while True:

@@ -13,7 +13,7 @@ import click
 from ..places import StartError
 from .client import NoDaemon, RpcFailure, TimedOut
 from .failures import INTERNAL, INTERRUPTED, PIPE_CLOSED, Failed, report
-from .output import PipeClosed, show_error
+from .output import PipeClosed, show_error, write
 from .settings import COMPLETE_VARIABLE, LazyGroup, Settings
 
 
@@ -96,8 +96,22 @@ class Root(LazyGroup):
                 formatter.write_dl(rows)
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from ..version import VERSION
+
+        write(f"interlock {VERSION}")
+        ctx.exit()
+
+
+_VERSION: Final = click.Option(
+    ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 cli: Final = Root(
-    "interlock", help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    "interlock",
+    params=[_VERSION],
+    help=HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 

@@ -110,6 +110,7 @@ class _Start:
 
     def __init__(self, where: Where, env: Mapping[str, str], options: Sequence[str], lock: StartLock) -> None:
         self._where = where
+        self._env = env
         self._log = places.log_file(env)
         self._options = options
         self._lock = lock
@@ -155,7 +156,13 @@ class _Start:
             self._log_offset = log.tell()
             # Its own session, and no folder of ours: it outlives the terminal and the directory it was called in.
             self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=self._env,
+                start_new_session=True,
             )
         self._spawned = True
 

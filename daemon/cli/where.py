@@ -83,7 +83,13 @@ def lock_record(state_dir: Path) -> dict[str, Any]:
 
 
 def is_led(state_dir: Path) -> bool:
-    """Whether a living process holds the leader's lock: asked by a shared lock, let go at once."""
+    """Whether a living process holds the leader's lock.
+
+    A leader writes itself down and wipes that out when it goes. Only where something is written, since it may have been
+    killed, a shared lock is tried and let go at once: a daemon that starts just then must not take us for a leader.
+    """
+    if not lock_record(state_dir):
+        return False
     try:
         fd = os.open(state_dir / places.LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from interlock.daemon.cli import stopping
 from interlock.daemon.cli.failures import Failed
+from interlock.daemon.cli.main import main
 from interlock.daemon.cli.where import Where, resolve
 from interlock.daemon.places import StartError
 
@@ -67,8 +69,28 @@ class Home(NamedTuple):
         """Where the stderr of started daemons goes."""
         return self.root / "log" / "interlock" / "interlockd.log"
 
-    def run(self, *arguments: str, stdin: bytes | None = None, **env: str) -> Ran:
-        """Run `interlock` to its end."""
+    def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
+        """Run `interlock` to its end, in this process: only the start of Python is left out."""
+        streams = [TextIOWrapper(BytesIO(content), "utf-8") for content in (stdin, b"", b"")]
+        with self.entered(), streamed(*streams):
+            code = main(arguments)
+        out, err = (stream.buffer.getvalue().decode() for stream in streams[1:])
+        return Ran(code, out, err)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """This process's own environment, replaced by that of the home."""
+        outside = dict(os.environ)
+        os.environ.clear()
+        os.environ.update(self.env)
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(outside)
+
+    def program(self, *arguments: str, stdin: bytes | None = None, **env: str) -> Ran:
+        """Run `interlock` to its end as the program that it is."""
         done = subprocess.run(
             command(arguments), input=stdin, env=self.env | env, capture_output=True, timeout=SECONDS, check=False
         )
@@ -78,6 +100,18 @@ class Home(NamedTuple):
         """Start `interlock` with pipes to all three of its streams."""
         pipe = subprocess.PIPE
         return subprocess.Popen(command(arguments), env=self.env, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+@contextmanager
+def streamed(stdin: TextIO, stdout: TextIO, stderr: TextIO) -> Iterator[None]:
+    """This process's standard streams, replaced."""
+    outside = sys.stdin
+    sys.stdin = stdin
+    try:
+        with redirect_stdout(stdout), redirect_stderr(stderr):
+            yield
+    finally:
+        sys.stdin = outside
 
 
 def command(arguments: Sequence[str]) -> list[str]:

@@ -6,8 +6,10 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from interlock.daemon.cli import starting
@@ -17,7 +19,7 @@ from .harness import Home, command
 
 
 def test_start_returns_when_the_daemon_is_ready_and_a_second_start_changes_nothing(home: Home) -> None:
-    first = home.run("start")
+    first = home.program("start")
     assert (first.code, first.err) == (0, "")
     assert (first.value["started"], first.value["state"], first.value["state_dir"]) == (True, "ready", str(home.state))
     second = home.run("start")
@@ -79,7 +81,9 @@ def test_restart_ends_with_another_daemon_and_starts_one_where_none_was(home: Ho
 def test_restart_under_calls_loses_no_answer(home: Home) -> None:
     home.run("ledger", "role", "upsert", "worker")
     restarting = home.spawn("restart")
-    codes = {home.run("ledger", "depth").code for _ in range(5)}
+    codes = {home.run("ledger", "depth").code}
+    while restarting.poll() is None:
+        codes.add(home.run("ledger", "depth").code)
     restarting.communicate(timeout=30)
     assert restarting.returncode == 0
     # Each was answered, or told that the same request can be tried again.
@@ -107,6 +111,18 @@ def test_a_state_directory_of_somebody_else_is_relayed_as_6(home: Home) -> None:
     refused = home.run("start", "--state-dir", str(other))
     assert refused.code == 6
     assert "no directory" in refused.err
+
+
+def test_a_store_of_another_program_is_relayed_as_6_and_left_alone(home: Home) -> None:
+    home.state.mkdir(mode=0o700)
+    store = home.state / "interlock.sqlite3"
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("CREATE TABLE songs(name TEXT)")
+    before = store.read_bytes()
+    refused = home.run("start")
+    assert refused.code == 6
+    assert "songs" in refused.err
+    assert store.read_bytes() == before
 
 
 def test_a_verb_that_cannot_start_the_daemon_is_69_with_the_daemons_reason(home: Home) -> None:

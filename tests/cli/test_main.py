@@ -156,7 +156,7 @@ def test_a_shell_gets_its_completion_script(inside: Home, shell: str, capsys: py
 )
 def test_completion_offers_verbs_options_and_words(home: Home, words: str, offered: set[str]) -> None:
     number = len(words.split()) - (0 if words.endswith(" ") else 1)
-    asked = home.run(_INTERLOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(number))
+    asked = home.program(_INTERLOCK_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(number))
     assert {line.partition(",")[2] for line in asked.out.splitlines()} == offered
 
 
@@ -166,6 +166,11 @@ def test_version_is_that_of_this_program(inside: Home, capsys: pytest.CaptureFix
     assert main(["version"]) == 0
     assert main(["version", "--json"]) == 0
     assert capsys.readouterr().out == f'interlock {VERSION}\n{{"version":"{VERSION}"}}\n'
+
+
+def test_the_version_may_be_asked_for_as_an_option(inside: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("interlock ")
 
 
 def test_a_reader_that_has_seen_enough_ends_the_program_quietly(home: Home) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from hashlib import sha256
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -22,48 +19,9 @@ from interlock.daemon.cli.failures import Failed
 from interlock.daemon.leadership import AlreadyRunning, Lock, Owner
 from interlock.daemon.places import LOCK
 
+from . import backups
+from .backups import NAMES, flip_a_byte, leave_a_hot_log, make_backup, make_database, snapshot, value_in
 from .harness import Home
-
-NAMES = ("interlock.sqlite3", "workspaces/registry.sqlite3", "workspaces/db/notes.sqlite3")
-
-
-def make_database(path: Path, value: str) -> None:
-    """A database in WAL mode that holds one value."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("CREATE TABLE t(v TEXT)")
-        connection.execute("INSERT INTO t VALUES (?)", (value,))
-        connection.commit()
-
-
-def value_in(path: Path) -> str:
-    """The value that a database holds."""
-    with closing(sqlite3.connect(path)) as connection:
-        return str(connection.execute("SELECT v FROM t").fetchone()[0])
-
-
-def make_backup(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
-    """A backup as `daemon/backup` leaves it, each file holding `backup:<name>`."""
-    for name in names:
-        make_database(folder / name, f"backup:{name}")
-    write_manifest(folder, names)
-    return folder
-
-
-def write_manifest(folder: Path, names: tuple[str, ...], **changed: Any) -> None:
-    """The manifest that belongs to the files as they are."""
-    files = []
-    for name in names:
-        content = (folder / name).read_bytes()
-        files.append({"name": name, "bytes": len(content), "sha256": sha256(content).hexdigest()} | changed)
-    manifest = {"path": str(folder), "event_head": 7, "taken_at": "2026-12-01T12:00:00.000Z", "files": files}
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder with its content."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def agree(names: list[str]) -> None:
@@ -112,17 +70,6 @@ def test_a_log_that_a_crash_left_goes_with_its_database(backup: Path, state: Pat
     assert value_in(state / kept) == "committed, not checkpointed"
 
 
-def leave_a_hot_log(path: Path, value: str) -> None:
-    """Commit a value and die before anything is checkpointed, as `kill -9` leaves it."""
-    script = (
-        "import os, sqlite3, sys\n"
-        "c = sqlite3.connect(sys.argv[1]); c.execute('PRAGMA wal_autocheckpoint=0')\n"
-        "c.execute('UPDATE t SET v = ?', (sys.argv[2],)); c.commit(); os._exit(0)\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(path), value], check=True)
-    assert Path(f"{path}-wal").stat().st_size > 0
-
-
 def test_a_directory_that_is_not_there_yet_is_made_private(backup: Path, tmp_path: Path) -> None:
     state = tmp_path / "new" / "state"
     done = restoring.restore(backup, state, agree)
@@ -146,70 +93,19 @@ def test_a_second_restore_in_the_same_second_keeps_both(backup: Path, state: Pat
     assert all((state / name).exists() for name in first.kept + second.kept)
 
 
-def flip_a_byte(backup: Path) -> None:
-    path = backup / NAMES[2]
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
-def cut_short(backup: Path) -> None:
-    path = backup / NAMES[0]
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def corrupt_with_a_matching_manifest(backup: Path) -> None:
-    path = backup / NAMES[1]
-    content = bytearray(path.read_bytes())
-    content[4096:4196] = b"\xff" * 100
-    path.write_bytes(content)
-    write_manifest(backup, NAMES)
-
-
-def no_database_with_a_matching_manifest(backup: Path) -> None:
-    (backup / NAMES[1]).write_bytes(b"something else entirely" * 300)
-    write_manifest(backup, NAMES)
-
-
-def lose_a_file(backup: Path) -> None:
-    (backup / NAMES[1]).unlink()
-
-
-def lose_the_manifest(backup: Path) -> None:
-    (backup / "manifest.json").unlink()
-
-
-def garble_the_manifest(backup: Path) -> None:
-    (backup / "manifest.json").write_bytes(b'{"files": [')
-
-
-def forget_the_main_store(backup: Path) -> None:
-    write_manifest(backup, NAMES[1:])
-
-
-def name_twice(backup: Path) -> None:
-    write_manifest(backup, (*NAMES, NAMES[0]))
-
-
-def link_out(backup: Path) -> None:
-    path = backup / NAMES[1]
-    path.rename(backup.parent / "elsewhere.sqlite3")
-    path.symlink_to(backup.parent / "elsewhere.sqlite3")
-
-
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (flip_a_byte, "digest differs"),
-        (cut_short, "the manifest says"),
-        (corrupt_with_a_matching_manifest, "is damaged"),
-        (no_database_with_a_matching_manifest, "is damaged: file is not a database"),
-        (lose_a_file, "missing from the backup"),
-        (lose_the_manifest, "is no backup"),
-        (garble_the_manifest, "is no manifest"),
-        (forget_the_main_store, "names no interlock.sqlite3"),
-        (name_twice, "cannot be part of a backup"),
-        (link_out, "symbolic link"),
+        (backups.flip_a_byte, "digest differs"),
+        (backups.cut_short, "the manifest says"),
+        (backups.corrupt_with_a_matching_manifest, "is damaged"),
+        (backups.no_database_with_a_matching_manifest, "is damaged: file is not a database"),
+        (backups.lose_a_file, "missing from the backup"),
+        (backups.lose_the_manifest, "is no backup"),
+        (backups.garble_the_manifest, "is no manifest"),
+        (backups.forget_the_main_store, "names no interlock.sqlite3"),
+        (backups.name_twice, "cannot be part of a backup"),
+        (backups.link_out, "symbolic link"),
     ],
 )
 def test_a_damaged_backup_is_refused_and_nothing_changes(

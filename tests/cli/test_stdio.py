@@ -10,13 +10,13 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"daemon/ping"}'
 
 
 def test_lines_pass_both_ways_and_the_daemon_is_started(home: Home) -> None:
-    done = home.run("stdio", stdin=PING + b"\n")
+    done = home.program("stdio", stdin=PING + b"\n")
     assert (done.code, done.err, done.value["id"]) == (0, "", 1)
     assert home.run("status").code == 0
 
 
 def test_the_other_framing_passes_too(home: Home) -> None:
-    done = home.run("stdio", stdin=b"Content-Length: %d\r\n\r\n%s" % (len(PING), PING))
+    done = home.program("stdio", stdin=b"Content-Length: %d\r\n\r\n%s" % (len(PING), PING))
     header, _, body = done.out.partition("\r\n\r\n")
     assert header.startswith("Content-Length: ")
     assert json.loads(body)["id"] == 1
@@ -34,7 +34,7 @@ def test_a_last_request_is_answered_after_the_end_of_input(home: Home) -> None:
         }
         for n in range(5)
     ]
-    done = home.run("stdio", stdin="\n".join(json.dumps(request) for request in requests).encode())
+    done = home.program("stdio", stdin="\n".join(json.dumps(request) for request in requests).encode())
     assert done.code == 0
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert sorted(answer["id"] for answer in answers) == [0, 1, 2, 3, 4]
@@ -86,8 +86,8 @@ def test_a_reader_that_goes_away_ends_it(home: Home) -> None:
 
 
 def test_a_private_one_serves_from_its_own_process(home: Home) -> None:
-    private = home.run("stdio", "--private", stdin=PING + b"\n")
-    shared = home.run("stdio", stdin=PING + b"\n")
+    private = home.program("stdio", "--private", stdin=PING + b"\n")
+    shared = home.program("stdio", stdin=PING + b"\n")
     assert (private.code, shared.code) == (0, 0)
     assert private.value["result"]["instance_id"] != shared.value["result"]["instance_id"]
-    assert home.run("stdio", "--private", stdin=b"").out == ""
+    assert home.program("stdio", "--private", stdin=b"").out == ""
