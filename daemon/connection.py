@@ -57,6 +57,7 @@ class InFlight:
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
 CANCELLED = Refusal("cancelled", "cancelled before anything was committed")
+DOUBLE = Refusal("invalid_request", "a request with this id is still in flight", path="#/id")
 CLIENT_GONE = Refusal("cancelled", "the client's side of the connection has ended")
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
 WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
@@ -194,14 +195,22 @@ class Connection(asyncio.Protocol):
             reply(b"")
             self.calls.answered(message)
         else:
-            self.services.metrics.request("", message.refusal.code, 0.0)
-            reply(envelope.encode_error(message.id, message.refusal, message.number) if message.answer else b"")
+            self._refuse_invalid(message, reply)
+
+    def _refuse_invalid(self, message: Invalid, reply: Reply) -> None:
+        """Where only the params are wrong, an id in flight and an unknown method come first (contract daemon 1.1)."""
+        refusal, number = message.refusal, message.number
+        if message.id is not None and (type(message.id), message.id) in self._tasks:
+            refusal, number = DOUBLE, None
+        elif message.method is not None and message.method not in self.services.methods:
+            refusal, number = self.services.no_method(message.method), None
+        self.services.metrics.request("", refusal.code, 0.0)
+        reply(envelope.encode_error(message.id, refusal, number) if message.answer else b"")
 
     def _start_request(self, request_id: Id, method: str, params: bytes, reply: Reply) -> None:
         key = (type(request_id), request_id)
         if key in self._tasks:
-            refusal = Refusal("invalid_request", "a request with this id is still in flight", path="#/id")
-            reply(envelope.encode_error(request_id, refusal))
+            reply(envelope.encode_error(request_id, DOUBLE))
         else:
             self._run(key, request_id, method, params, reply)
 

@@ -8,7 +8,6 @@ import os
 import pwd
 import socket
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 from interlock.lifecycle.refusal import Refusal
@@ -62,14 +61,16 @@ class Leadership:
 
     async def run(self) -> None:
         """Until cancelled: lead if the lock is held, else try for it."""
-        while not self._lock.held:
-            await asyncio.sleep(TRY_S)
-            self.try_lock()
-        if not self._services.state.leader:
-            await self.lead(must_listen=False)
         while True:
-            await asyncio.sleep(TRY_S)
-            await self._look_after_socket()
+            while not self._lock.held:
+                await asyncio.sleep(TRY_S)
+                self.try_lock()
+            if not self._services.state.leader:
+                await self.lead(must_listen=False)
+            while self._lock.still_ours():
+                await asyncio.sleep(TRY_S)
+                await self._look_after_socket()
+            await self._step_down()
 
     async def lead(self, *, must_listen: bool) -> None:
         """Begin to lead. Raises StartError where the socket cannot be bound and that is what the process is for."""
@@ -112,20 +113,37 @@ class Leadership:
             or (self._listener and sockets.still_ours(path, self._listener.identity))
         ):
             return
-        if self._server is not None:
-            self._server.close()
-            self._services.state.socket = None
+        self._close_listener()
         try:
             await self._listen()
             await self._services.tell("socket_restored", {"socket": str(path)})
         except (StartError, Refusal) as error:
             self._services.log.warning("socket_unavailable", reason=str(error))
 
+    async def _step_down(self) -> None:
+        """Somebody replaced the lock file, so the lock holds nobody off any more: be a follower again."""
+        services = self._services
+        services.log.error("lock_file_replaced", remedy="never delete interlock.lock while a daemon runs")
+        await self.stop_sweeping()
+        self._close_listener()
+        services.state.leader = False
+        services.database.leader = False
+        self._lock.release()
+
     def stop_accepting(self) -> None:
-        """Take no more connections; the socket file stays until the end, so that nobody takes it for left over."""
+        """Take no more connections, for good."""
         self._accepting = False
+        self._close_listener()
+
+    def _close_listener(self) -> None:
+        path = self._services.settings.socket
+        if self._listener is not None and path is not None:
+            # While the socket is open nobody else's file can have its number: so the file goes first.
+            sockets.unlink_own(path, self._listener.identity)
         if self._server is not None:
             self._server.close()
+        self._listener = self._server = None
+        self._services.state.socket = None
 
     async def stop_sweeping(self) -> None:
         """End the sweeper between two transactions."""
@@ -133,11 +151,8 @@ class Leadership:
             await end([self._sweeping])
 
     def give_up(self) -> None:
-        """Remove the socket file if it is ours, and release the lock."""
-        path = self._services.settings.socket
-        if self._listener is not None and path is not None:
-            sockets.unlink_own(Path(path), self._listener.identity)
-            self._listener.socket.close()
+        """Let go of the socket and of the lock."""
+        self._close_listener()
         self._lock.release()
 
 
