@@ -35,6 +35,7 @@ STDIO_DRAIN_MS: Final = 1500
 """At the end of a stdio process's input: it must be gone within 2 s (field C04)."""
 START_S: Final = 2.0
 """How long a stdio client's first requests wait for the store before they are answered `starting`."""
+LOOKED_AT_S: Final = 0.05
 CLOSING_S: Final = 0.3
 """How long a client may take to read its last answers once everything is answered."""
 
@@ -76,7 +77,7 @@ class App:
         if directory.narrowed:
             services.log.warning("state_dir_narrowed", path=str(directory.path))
         leadership = Leadership(services, Lock(directory.lock_path), self._holders)
-        if not leadership.try_lock() and self._wire is None:
+        if not await self._bid(leadership) and self._wire is None:
             raise AlreadyRunning(directory.path, read_owner(directory.lock_path))
         presence = Presence(directory.path, services.instance_id)
         try:
@@ -84,6 +85,13 @@ class App:
         finally:
             leadership.give_up()
             presence.release()
+
+    async def _bid(self, leadership: Leadership) -> bool:
+        """Try for the lock, twice: `interlock status` looks at it by sharing it for a moment."""
+        if leadership.try_lock():
+            return True
+        await asyncio.sleep(LOOKED_AT_S)
+        return leadership.try_lock()
 
     async def _serve(self, leadership: Leadership) -> None:
         services = self.services

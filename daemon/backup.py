@@ -22,6 +22,8 @@ from interlock.stores.health import STORE
 from .services import Services
 
 MANIFEST: Final = "manifest.json"
+STORES: Final = (STORE, "workspaces/registry.sqlite3", "workspaces/db/*.sqlite3")
+"""The databases of a state directory (DESIGN 4.1). Named one by one: a backup may lie in the directory itself."""
 
 
 async def back_up(services: Services, path: str) -> BackupResult:
@@ -73,9 +75,8 @@ def _back_up(state_dir: Path, partial: Path, target: Path, taken_at: str) -> Bac
 
 
 def _stores(state_dir: Path) -> list[Path]:
-    """The main store, then whatever other databases lie in the directory; the admission sidecar is a lock, not data."""
-    found = (path for path in sorted(state_dir.rglob("*.sqlite3")) if not path.name.startswith("workgraph.admission"))
-    return sorted(found, key=lambda path: path.name != STORE)
+    """The main store first; the admission sidecar is a lock, not data."""
+    return [path for pattern in STORES for path in sorted(state_dir.glob(pattern))]
 
 
 def _described(path: Path, root: Path) -> BackupFile:

@@ -164,7 +164,11 @@ class Connection(asyncio.Protocol):
         if isinstance(message, Batch):
             self._start_batch(message)
         else:
-            self._start(message, self.output.send)
+            self._start(message, self._reply)
+
+    def _reply(self, answer: bytes) -> None:
+        if answer:
+            self.output.send(answer)
 
     def _start_batch(self, batch: Batch) -> None:
         """Members run concurrently; one array answers when the last is done, nothing when all were notifications."""
