@@ -203,11 +203,13 @@ class Connection(asyncio.Protocol):
 
     def _refuse_invalid(self, message: Invalid, reply: Reply) -> None:
         """Where only the params are wrong, an id in flight and an unknown method come first (contract daemon 1.1)."""
-        refusal, number = message.refusal, message.number
-        if message.id is not None and (type(message.id), message.id) in self._tasks:
-            refusal, number = DOUBLE, None
+        refusal = message.refusal
+        double = message.id is not None and (type(message.id), message.id) in self._tasks
+        if double:
+            refusal = DOUBLE
         elif message.method is not None and message.method not in self.services.methods:
-            refusal, number = self.services.no_method(message.method), None
+            refusal = self.services.no_method(message.method)
+        number = message.number if refusal is message.refusal else None
         self.services.metrics.request("", refusal.code, 0.0)
         reply(envelope.encode_error(message.id, refusal, number) if message.answer else b"")
 
