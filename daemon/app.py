@@ -33,9 +33,11 @@ from .tasks import end
 DRAIN_MS: Final = 5000
 STDIO_DRAIN_MS: Final = 1500
 """At the end of a stdio process's input: it must be gone within 2 s (field C04)."""
-START_S: Final = 2.0
+START_S: Final = 1.0
 """How long a stdio client's first requests wait for the store before they are answered `starting`."""
 LOOKED_AT_S: Final = 0.05
+AGAIN_S: Final = 1.0
+"""How long to wait before the store is asked again to take back what a lost connection held."""
 CLOSING_S: Final = 0.3
 """How long a client may take to read its last answers once everything is answered."""
 
@@ -47,8 +49,8 @@ class App:
         clock, ids = SystemClock(), Ids()
         self._wire = wire
         self._stop = asyncio.Event()
-        self._drain_ms = DRAIN_MS
-        self._hurry = asyncio.Event()
+        self._drain_until: float | None = None
+        self._draining: asyncio.Timeout | None = None
         self._holders = itertools.count(1)
         self.services = Services(
             settings=settings,
@@ -64,9 +66,10 @@ class App:
 
     def stop(self, drain_ms: int) -> None:
         """Begin to stop. A second call can only shorten the time."""
-        self._drain_ms = min(self._drain_ms, drain_ms) if self._stop.is_set() else drain_ms
-        if self._stop.is_set():
-            self._hurry.set()
+        until = asyncio.get_running_loop().time() + drain_ms / 1000
+        self._drain_until = until if self._drain_until is None else min(self._drain_until, until)
+        if self._draining is not None and not self._draining.expired():
+            self._draining.reschedule(self._drain_until)
         self._stop.set()
 
     async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
@@ -98,27 +101,23 @@ class App:
         opening = asyncio.create_task(self._open_database(), name="open")
         # A client that speaks at once gets its answers a moment later. Only where the start takes long, because another
         # process migrates the store, it is told `starting`.
-        await asyncio.wait([opening], timeout=START_S)
-        if opening.done():
-            opening.result()
-        client = await self._open_stdio() if self._wire is not None else None
+        await self._unless_stopped(opening, START_S)
+        if self._wire is not None and not opening.done():
+            await self._open_stdio()
+            await self._unless_stopped(opening)
+        if not opening.done():
+            await end([opening])
+            await self._drain(leadership)
+            return
         database = await opening
-        hub = services.hub
         tasks = [
-            asyncio.create_task(hub.run(), name="hub"),
+            asyncio.create_task(services.hub.run(), name="hub"),
             asyncio.create_task(services.lag.run(), name="lag"),
             asyncio.create_task(self._watch_idle(), name="idle"),
             asyncio.create_task(self._watchdog(), name="watchdog"),
         ]
         try:
-            if leadership.held:
-                await leadership.lead(must_listen=client is None)
-            tasks.append(asyncio.create_task(leadership.run(), name="leadership"))
-            services.state.name = "ready"
-            services.log.info("ready", pid=os.getpid(), state_dir=str(services.settings.state_dir))
-            sdnotify.notify("READY=1")
-            self._on_ready()
-            services.background(services.probe())
+            await self._begin(leadership, tasks)
             await self._stop.wait()
             await self._drain(leadership)
         finally:
@@ -127,11 +126,30 @@ class App:
             await end(tasks)
             await database.close()
 
-    async def _open_stdio(self) -> Connection:
+    async def _unless_stopped(self, opening: asyncio.Task[Database], timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Until the store is open, but no longer than until we are told to stop."""
+        stopped = asyncio.create_task(self._stop.wait(), name="stopped")
+        await asyncio.wait([opening, stopped], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await end([stopped])
+
+    async def _begin(self, leadership: Leadership, tasks: list[asyncio.Task[None]]) -> None:
+        """Be ready first, then let clients in: nobody who comes after the start is told `starting`."""
+        services = self.services
+        services.state.name = "ready"
+        if leadership.held:
+            await leadership.lead(must_listen=self._wire is None)
+        tasks.append(asyncio.create_task(leadership.run(), name="leadership"))
+        if self._wire is not None and not services.connections:
+            await self._open_stdio()
+        services.log.info("ready", pid=os.getpid(), state_dir=str(services.settings.state_dir))
+        sdnotify.notify("READY=1")
+        self._on_ready()
+        services.background(services.probe())
+
+    async def _open_stdio(self) -> None:
         holder = f"{self.services.instance_id}/{next(self._holders)}"
         client = Connection(self.services, holder, "stdio", on_end=lambda: self.stop(STDIO_DRAIN_MS))
         await stdio.open_stdio(client, self._wire)
-        return client
 
     async def _open_database(self) -> Database:
         services, settings = self.services, self.services.settings
@@ -151,26 +169,26 @@ class App:
         """Refuse new work, finish what runs, answer the rest, close (contract daemon 1.7)."""
         services = self.services
         services.state.name = "draining"
-        services.log.info("draining", drain_ms=self._drain_ms)
+        services.log.info("draining")
         sdnotify.notify("STOPPING=1")
         leadership.stop_accepting()
         draining = services.not_ready()
         for connection in list(services.connections):
-            connection.end_waiting(draining)
+            connection.begin_to_drain(draining)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._drain_ms / 1000):
-                await _first(self._hurry.wait(), _all_drained(services))
+            async with asyncio.timeout_at(self._drain_until) as self._draining:
+                for connection in list(services.connections):
+                    await connection.drained()
         for connection in list(services.connections):
-            connection.cancel_all(draining)
-            for subscription in list(connection.subscriptions.values()):
-                subscription.close("draining")
+            connection.cut(draining)
+            connection.close_subscriptions("draining")
         await self._close_connections()
         await services.background_done()
 
     async def _close_connections(self) -> None:
         connections = list(self.services.connections)
         for connection in connections:
-            await connection.drained()
+            await connection.settled()
             connection.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
@@ -182,14 +200,23 @@ class App:
             await connection.gone.wait()
 
     async def _connection_gone(self, connection: Connection) -> None:
-        """Let go of what a connection held (contract ledger 2.3). What fails here the leader does once we are gone."""
-        if not connection.attached:
-            return
-        try:
-            for role in await self.services.attached_roles(connection.caller.holder):
-                await let_go(self.services, role, connection.caller.holder, "connection_lost")
-        except Refusal as refusal:
-            self.services.log.warning("release_failed", code=refusal.code, holder=connection.caller.holder)
+        """Let go of what a connection held (contract ledger 2.3), again and again while the store does not take it.
+
+        What still fails when we stop the next leader does once we are gone.
+        """
+        holder = connection.caller.holder
+        released = not connection.attached
+        while not released:
+            try:
+                for role in await self.services.attached_roles(holder):
+                    await let_go(self.services, role, holder, "connection_lost")
+                released = True
+            except Refusal as refusal:
+                self.services.log.warning("release_failed", code=refusal.code, holder=holder)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_S):
+                        await self._stop.wait()
+                released = self._stop.is_set()
 
     def listen_to_signals(self) -> None:
         """SIGTERM and SIGINT stop in order; the second one cuts the wait."""
@@ -198,7 +225,7 @@ class App:
             loop.add_signal_handler(number, self._signalled)
 
     def _signalled(self) -> None:
-        self.stop(0 if self._stop.is_set() else self._drain_ms)
+        self.stop(0 if self._stop.is_set() else DRAIN_MS)
 
     async def _watch_idle(self) -> None:
         """Leave after `--idle-exit` seconds without a connection and without mail in flight."""
@@ -230,17 +257,3 @@ class App:
             await self.services.probe()
             if self.services.database.failed is None:
                 sdnotify.notify("WATCHDOG=1")
-
-
-async def _all_drained(services: Services) -> None:
-    for connection in list(services.connections):
-        await connection.drained()
-
-
-async def _first(*waits: object) -> None:
-    """Until the first of several is done; the others are cancelled."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[call-overload]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        await end(tasks)

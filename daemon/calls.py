@@ -22,9 +22,12 @@ class ServerCalls:
         self._timeout = timeout_ms / 1000
         self._open: dict[str, asyncio.Future[bytes]] = {}
         self._serial = 0
+        self._closed = False
 
     async def ask(self, method: str, params: object) -> bytes:
         """The client's result as JSON. Raises `unavailable`: no answer in time, an error, or the client has gone."""
+        if self._closed:
+            raise _gone()
         if len(self._open) >= SERVER_REQUESTS:
             raise Refusal("at_capacity", f"{SERVER_REQUESTS} requests to this client are open", retryable=True)
         self._serial += 1
@@ -52,9 +55,14 @@ class ServerCalls:
 
     def close(self) -> None:
         """The client has gone: nobody will answer."""
+        self._closed = True
         for future in self._open.values():
             if not future.done():
-                future.set_exception(Refusal("unavailable", "the client has gone"))
+                future.set_exception(_gone())
+
+
+def _gone() -> Refusal:
+    return Refusal("unavailable", "the client has gone")
 
 
 def _message(error: bytes) -> str:

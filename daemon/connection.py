@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 from interlock.protocol import envelope
-from interlock.protocol.envelope import Batch, Id, Invalid, Notification, Request, Response
+from interlock.protocol.envelope import Batch, Id, Invalid, Member, Notification, Request, Response
 from interlock.protocol.framing import BadHeader, Framing, Oversized, Splitter
 from interlock.protocol.limits import REQUESTS_IN_FLIGHT, WAITING_CALLS
 
@@ -33,11 +33,15 @@ Reply = Callable[[bytes], None]
 
 
 class InFlight:
-    """One request that has begun. A cancel may come before its task ran for the first time, so it leaves a note."""
+    """One request that has begun. A cancel may come before its task ran for the first time, so it leaves a note.
 
-    __slots__ = ("started", "task", "why")
+    `late`: it was read while the daemon drains.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("late", "started", "task", "why")
+
+    def __init__(self, late: bool) -> None:
+        self.late = late
         self.started = False
         self.task: asyncio.Task[None] | None = None
         self.why: Refusal | None = None
@@ -54,6 +58,19 @@ class InFlight:
             raise self.why
 
 
+class Owed(NamedTuple):
+    """A member of a batch that waits for its turn, and where its answer goes."""
+
+    message: Member
+    reply: Reply
+
+
+class Draining:
+    """What was read behind it is late."""
+
+
+Item = bytes | Oversized | BadHeader | Owed | Draining
+
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
 CANCELLED = Refusal("cancelled", "cancelled before anything was committed")
@@ -61,6 +78,8 @@ DOUBLE = Refusal("invalid_request", "a request with this id is still in flight",
 CLIENT_GONE = Refusal("cancelled", "the client's side of the connection has ended")
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
 WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
+WHILE_DRAINING = WHILE_NOT_READY | {"daemon/shutdown"}
+"""A second shutdown can shorten the time."""
 
 
 class Connection(asyncio.Protocol):
@@ -89,13 +108,15 @@ class Connection(asyncio.Protocol):
         self.gone = asyncio.Event()
         self.attached = False
         self._splitter = Splitter()
-        self._backlog: deque[bytes | Oversized | BadHeader] = deque()
+        self._backlog: deque[Item] = deque()
         self._tasks: dict[object, InFlight] = {}
         self._waiting: set[InFlight] = set()
         self._serial = 0
         self._paused = False
         self._ended = False
         self._closing = False
+        self._late = services.state.name == "draining"
+        self._deaf = False
         self._slots = asyncio.Semaphore(2)
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
@@ -108,6 +129,8 @@ class Connection(asyncio.Protocol):
         self.services.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
         self._backlog.extend(self._splitter.feed(data))
         self.output.framing = self._splitter.framing or Framing.LINE
         self._advance()
@@ -128,7 +151,7 @@ class Connection(asyncio.Protocol):
         self._closing = True
         self._backlog.clear()
         self.output.room.set()
-        self.cancel_all(CLIENT_GONE)
+        self.cut(CLIENT_GONE)
         self.calls.close()
         self.services.background(self._leave())
 
@@ -140,7 +163,7 @@ class Connection(asyncio.Protocol):
             return
         self._ended = True
         self._backlog.extend(self._splitter.end())
-        self.end_waiting(CLIENT_GONE)
+        self._end_waiting(CLIENT_GONE)
         self._on_end()
         self._advance()
 
@@ -155,23 +178,32 @@ class Connection(asyncio.Protocol):
         if self._ended and not self._backlog and not self._tasks:
             self.close()
 
-    def _handle(self, item: bytes | Oversized | BadHeader) -> None:
-        if isinstance(item, BadHeader):
+    def _handle(self, item: Item) -> None:
+        if isinstance(item, Owed):
+            self._start(item.message, item.reply)
+        elif isinstance(item, bytes):
+            message = envelope.decode(item)
+            if isinstance(message, Batch):
+                self._queue_batch(message)
+            else:
+                self._start(message, self._reply)
+        elif isinstance(item, Oversized):
+            self._start(envelope.oversized(item.head), self._reply)
+        elif isinstance(item, BadHeader):
             self.output.send(envelope.encode_error(None, Refusal("invalid_request", item.message)))
             self._end()  # there is no way back into step
-            return
-        message = envelope.oversized(item.head) if isinstance(item, Oversized) else envelope.decode(item)
-        if isinstance(message, Batch):
-            self._start_batch(message)
         else:
-            self._start(message, self._reply)
+            self._late = True
 
     def _reply(self, answer: bytes) -> None:
         if answer:
             self.output.send(answer)
 
-    def _start_batch(self, batch: Batch) -> None:
-        """Members run concurrently; one array answers when the last is done, nothing when all were notifications."""
+    def _queue_batch(self, batch: Batch) -> None:
+        """Members run concurrently; one array answers when the last is done, nothing when all were notifications.
+
+        They come next, as far as there is room: each of them counts as a request in flight.
+        """
         answers: list[bytes] = []
         owed = len(batch.members)
 
@@ -183,8 +215,7 @@ class Connection(asyncio.Protocol):
             if owed == 0 and answers:
                 self.output.send(b"[" + b",".join(answers) + b"]")
 
-        for member in batch.members:
-            self._start(member, collect)
+        self._backlog.extendleft(Owed(member, collect) for member in reversed(batch.members))
 
     # -- requests
 
@@ -221,7 +252,7 @@ class Connection(asyncio.Protocol):
             self._run(key, request_id, method, params, reply)
 
     def _run(self, key: object, request_id: Id | None, method: str, params: bytes, reply: Reply) -> None:
-        this = self._tasks[key] = InFlight()
+        this = self._tasks[key] = InFlight(self._late)
         this.task = self._loop.create_task(self._answer(this, key, request_id, method, params, reply))
 
     def _notified(self, message: Notification) -> None:
@@ -249,7 +280,7 @@ class Connection(asyncio.Protocol):
         code = "ok"
         try:
             this.check()
-            result = await dispatch.run(self._lookup(name), call, params)
+            result = await dispatch.run(self._lookup(name, this.late), call, params)
             answer = b"" if request_id is None else envelope.encode_result(request_id, result)
         except Refusal as refused:
             code, answer = self._refuse(request_id, refused)
@@ -269,11 +300,14 @@ class Connection(asyncio.Protocol):
     def _refuse(self, request_id: Id | None, refusal: Refusal) -> tuple[str, bytes]:
         return refusal.code, b"" if request_id is None else envelope.encode_error(request_id, refusal)
 
-    def _lookup(self, name: str) -> Bound:
+    def _lookup(self, name: str, late: bool) -> Bound:
+        """The method, unless it is not answered now (contract daemon 1.7). What was read before the drain is."""
         bound = self.services.methods.get(name)
         if bound is None:
             raise self.services.no_method(name)
-        if self.services.state.name != "ready" and bound.method.name not in WHILE_NOT_READY:
+        state = self.services.state.name
+        served = state == "ready" or (state == "draining" and not late)
+        if not served and bound.method.name not in (WHILE_DRAINING if state == "draining" else WHILE_NOT_READY):
             raise self.services.not_ready()
         return bound
 
@@ -293,6 +327,8 @@ class Connection(asyncio.Protocol):
         """The call waits: at most 128 do, and the end of input ends them. Raises `at_capacity`."""
         if self._ended:
             raise CLIENT_GONE
+        if self.services.state.name == "draining":
+            raise self.services.not_ready()
         if len(self._waiting) >= WAITING_CALLS:
             raise Refusal("at_capacity", f"{WAITING_CALLS} calls of this connection wait already", retryable=True)
         self._waiting.add(call.in_flight)
@@ -301,8 +337,13 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting.discard(call.in_flight)
 
-    def end_waiting(self, why: Refusal) -> None:
-        """End every waiting call with this answer."""
+    def begin_to_drain(self, why: Refusal) -> None:
+        """End what waits with this; what is read from now on is late."""
+        self._backlog.append(Draining())
+        self._end_waiting(why)
+        self._advance()
+
+    def _end_waiting(self, why: Refusal) -> None:
         for waiting in list(self._waiting):
             waiting.cancel(why)
 
@@ -318,9 +359,31 @@ class Connection(asyncio.Protocol):
     # -- ending
 
     async def drained(self) -> None:
+        """Until everything that was read before the drain is done. Late ones do not count: they could come for ever."""
+        while True:
+            if owed := [begun.task for begun in self._tasks.values() if begun.task is not None and not begun.late]:
+                await asyncio.wait(owed, return_when=asyncio.FIRST_COMPLETED)
+            elif self._late or self._closing:
+                return
+            else:
+                await self.output.room.wait()  # it goes on when there is room
+
+    def cut(self, why: Refusal) -> None:
+        """Answer everything that was read and is not done with this, and read no more."""
+        self._late = self._deaf = True
+        for begun in list(self._tasks.values()):
+            begun.cancel(why)
+        self._advance()
+
+    def close_subscriptions(self, reason: str) -> None:
+        """End the subscriptions with a word. One whose request still runs is none yet."""
+        for subscription in [found for found in self.subscriptions.values() if found is not None]:
+            subscription.close(reason)
+
+    async def settled(self) -> None:
         """Until nothing is in flight."""
-        while self._tasks:
-            await asyncio.wait([begun.task for begun in self._tasks.values() if begun.task is not None])
+        while tasks := [begun.task for begun in self._tasks.values() if begun.task is not None]:
+            await asyncio.wait(tasks)
 
     def close(self) -> None:
         """Send what is queued, then close."""
@@ -328,18 +391,13 @@ class Connection(asyncio.Protocol):
         self.output.flush()
         self.transport.close()
 
-    def cancel_all(self, why: Refusal) -> None:
-        """Answer everything in flight with this."""
-        for begun in list(self._tasks.values()):
-            begun.cancel(why)
-
     def _overflow(self) -> None:
         self.services.log.warning("slow_client_closed", holder=self.caller.holder)
         self._closing = True
         self.transport.abort()
 
     async def _leave(self) -> None:
-        await self.drained()
+        await self.settled()
         for subscription in list(self.subscriptions.values()):
             subscription.stop()
         await self.services.connection_gone(self)

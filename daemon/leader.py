@@ -23,6 +23,8 @@ from .sweeper import Sweeper
 from .tasks import end
 from .version import VERSION
 
+ANNOUNCE_S: Final = 1.0
+"""How long the start waits for the event that says who leads: a store that is locked or full must not keep it back."""
 TRY_S: Final = 2.0
 """How often a follower tries for the lock, and the leader looks after its socket file."""
 
@@ -36,7 +38,7 @@ class Leadership:
         self._holders = holders
         self._listener: Listener | None = None
         self._server: asyncio.Server | None = None
-        self._sweeping: asyncio.Task[None] | None = None
+        self._leading: list[asyncio.Task[None]] = []
         self._accepting = True
 
     @property
@@ -87,8 +89,19 @@ class Leadership:
         data: dict[str, object] = {"instance_id": services.instance_id, "pid": os.getpid(), "kind": services.kind}
         if services.state.socket is not None:
             data["socket"] = services.state.socket
-        await services.tell("leader", data)
-        self._sweeping = asyncio.get_running_loop().create_task(Sweeper(services).run(), name="sweeper")
+        announcing = asyncio.create_task(self._announce(data), name="announcement")
+        self._leading = [announcing, asyncio.create_task(Sweeper(services).run(), name="sweeper")]
+        await asyncio.wait([announcing], timeout=ANNOUNCE_S)
+
+    async def _announce(self, data: dict[str, object]) -> None:
+        """Record who leads, as soon as the store takes it."""
+        while True:
+            try:
+                await self._services.tell("leader", data)
+                return
+            except Refusal as refusal:
+                self._services.log.warning("leader_not_recorded", code=refusal.code)
+                await asyncio.sleep(TRY_S)
 
     async def _listen(self) -> None:
         path = self._services.settings.socket
@@ -147,8 +160,7 @@ class Leadership:
 
     async def stop_sweeping(self) -> None:
         """End the sweeper between two transactions."""
-        if self._sweeping is not None:
-            await end([self._sweeping])
+        await end(self._leading)
 
     def give_up(self) -> None:
         """Let go of the socket and of the lock."""

@@ -46,7 +46,9 @@ class Subscription:
         self._prefix = b'{"jsonrpc":"2.0","method":"events/event","params":' + prefix + b","
 
     def start(self) -> None:
-        """Begin to send. Called once the answer to the subscribe request is queued."""
+        """Begin to send, unless it was closed already. Called once the answer to the request is queued."""
+        if self._connection.subscriptions.get(self.id) is not self:
+            return
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:

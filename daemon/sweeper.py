@@ -1,7 +1,7 @@
 """The leader's one background task: what time does to the store (DESIGN 5.3).
 
-Driven by the earliest due time, woken by new deadlines, with a 30 s backstop; while other processes have somebody
-attached it also looks every second whether they still live. Pages of 200 rows per transaction never hold the writer.
+Driven by the earliest due time, woken by new deadlines, with a 30 s backstop; while there are other processes it also
+looks every second whether they still live. Pages of 200 rows per transaction never hold the writer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class Looked(NamedTuple):
 
     next_due: int | None
     now: int
-    foreign: bool
 
 
 class Sweeper:
@@ -50,6 +49,7 @@ class Sweeper:
         self._services = services
         self._database = services.database
         self._retained_at = float("-inf")
+        self._others = False
         self._clocks = SuspendWatch(read_clocks())
         self._failures = 0
         self._loop = asyncio.get_running_loop()
@@ -62,11 +62,22 @@ class Sweeper:
                 waiter.clear()
                 pause = await self._pass_safely()
                 await asyncio.sleep(SHORTEST_S)
-                try:
-                    async with asyncio.timeout(max(0.0, pause - SHORTEST_S)):
-                        await waiter.wait()
-                except TimeoutError:
-                    continue
+                await self._wait(waiter, self._loop.time() + pause - SHORTEST_S)
+
+    async def _wait(self, waiter: Waiter, end: float) -> None:
+        """Until woken, until then, or until there is another process: no event tells that one has come."""
+        while self._loop.time() < end:
+            try:
+                async with asyncio.timeout_at(min(end, self._loop.time() + FOREIGN_S)):
+                    await waiter.wait()
+                return
+            except TimeoutError:
+                if not self._others and self._listed() - {self._services.instance_id}:
+                    return
+
+    def _listed(self) -> set[str]:
+        """The processes that have a file, dead or alive. One small directory: no thread is worth it."""
+        return set(instances.listed(self._services.settings.state_dir))
 
     async def _pass_safely(self) -> float:
         started = perf_counter()
@@ -89,13 +100,8 @@ class Sweeper:
         if self._loop.time() - self._retained_at >= RETENTION_S:
             await self._retain()
             self._retained_at = self._loop.time()
-        return _pause(await self._look(), self._services.policy.ttl_secs)
-
-    async def _look(self) -> Looked:
-        own = self._services.instance_id
-        return await self._database.read(
-            lambda snap: Looked(sweep.next_due(snap), snap.now, any(i != own for i in presence.instances(snap)))
-        )
+        looked = await self._database.read(lambda snap: Looked(sweep.next_due(snap), snap.now))
+        return _pause(looked, self._others, self._services.policy.ttl_secs)
 
     async def _note_jumps(self) -> None:
         """Record that the machine slept or its clock was set (field C72)."""
@@ -106,10 +112,9 @@ class Sweeper:
     async def _bury_the_dead(self) -> None:
         """Take back what processes held that have died (contract ledger 2.3)."""
         state_dir = self._services.settings.state_dir
-        known = await self._database.read(presence.instances)
-        dead = await asyncio.to_thread(
-            lambda: instances.dead_instances(state_dir, {*known, *instances.listed(state_dir)})
-        )
+        known = {*await self._database.read(presence.instances), *self._listed()} - {self._services.instance_id}
+        dead = await asyncio.to_thread(instances.dead_instances, state_dir, known)
+        self._others = len(dead) < len(known)
         for instance_id in dead:
             attached = await self._database.read(lambda snap: presence.attachments_of(snap, instance_id))  # noqa: B023
             for role, holder in attached:
@@ -172,11 +177,11 @@ def _has_deadline(event: Event) -> bool:
     return event.type == "role_presence" or (event.type == "ledger_state" and b'"state":"queued"' in bytes(event.data))
 
 
-def _pause(looked: Looked, ttl_secs: int) -> float:
+def _pause(looked: Looked, others: bool, ttl_secs: int) -> float:
     pause = BACKSTOP_S
     if looked.next_due is not None:
         pause = min(pause, max(0.0, (looked.next_due - looked.now) / 1000))
-    if looked.foreign or ttl_secs:
+    if others or ttl_secs:
         pause = min(pause, FOREIGN_S)
     return pause
 

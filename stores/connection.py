@@ -30,8 +30,13 @@ class Bridge:
         self._aio = aio
 
     @classmethod
-    async def open(cls, connect: Callable[[], sqlite3.Connection]) -> Bridge:
-        """Start the thread and call `connect` on it. Raises what `connect` raises."""
+    async def open(
+        cls, connect: Callable[[], sqlite3.Connection], give_up: Callable[[], None] = lambda: None
+    ) -> Bridge:
+        """Start the thread and call `connect` on it. Raises what `connect` raises.
+
+        A cancelled caller waits until `connect` has ended; it is told by `give_up` that nobody wants its connection.
+        """
         opened: list[sqlite3.Connection] = []
 
         def keep() -> sqlite3.Connection:
@@ -43,6 +48,7 @@ class Bridge:
         try:
             await aio
         except BaseException:
+            give_up()
             # it has told its thread to stop, but neither waits for it nor closes what a cancelled caller left behind
             await asyncio.to_thread(aio._thread.join)
             for conn in opened:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from .errors import closed, store_failed, translate
 from .files import StoreFile
 from .ids import Ids
 from .readers import Readers, open_checked
-from .schema import MIGRATE_SECONDS, inspect, prepare
+from .schema import LOCK_SECONDS, inspect, prepare
 from .tx import Snapshot, Tx
 from .writer import Stats, Writer
 
@@ -62,8 +63,9 @@ class Database:
         """
         file = StoreFile(path)
         timeline = Timeline(clock)
+        given_up = threading.Event()
         try:
-            bridge = await Bridge.open(lambda: _open_store(file, durability))
+            bridge = await Bridge.open(lambda: _open_store(file, durability, given_up), given_up.set)
         except (sqlite3.Error, OSError) as error:
             raise translate(error) from error
 
@@ -157,11 +159,11 @@ class Database:
         await self._writer.close()  # last: the last connection to close moves the log, which a reader cannot
 
 
-def _open_store(file: StoreFile, durability: Durability) -> sqlite3.Connection:
-    inspect(file.path)
-    conn = connect(file.path, "mode=rwc", busy_seconds=MIGRATE_SECONDS)
+def _open_store(file: StoreFile, durability: Durability, given_up: threading.Event) -> sqlite3.Connection:
+    inspect(file.path, given_up=given_up.is_set)
+    conn = connect(file.path, "mode=rwc", busy_seconds=LOCK_SECONDS)
     try:
-        prepare(conn, file.path)
+        prepare(conn, file.path, given_up=given_up.is_set)
         file.remember()
         return set_up_writer(conn, durability)
     except BaseException:

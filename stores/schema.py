@@ -10,18 +10,22 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, TypeVar
 
 from .connection import connect
 from .errors import CorruptStore, UnsupportedSchema, is_busy, store_failed
 
+T = TypeVar("T")
+
 NAME: Final = "interlock"
 PROTOCOL: Final = 1
 MIGRATE_SECONDS: Final = 30.0
+LOCK_SECONDS: Final = 0.1
+"""How long the opening waits for a lock before it asks whether anybody still waits for it."""
 
 TABLES: Final = (
     "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name"
@@ -66,11 +70,31 @@ def split(script: str) -> list[str]:
     return statements
 
 
-def inspect(path: Path, known: Sequence[Migration] | None = None) -> int:
+def _never() -> bool:
+    return False
+
+
+def patiently(step: Callable[[], T], given_up: Callable[[], bool]) -> T:
+    """`step`, again and again while another process holds a lock, for up to 30 s or until nobody waits for it."""
+    deadline = time.monotonic() + MIGRATE_SECONDS
+    while True:
+        try:
+            return step()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or given_up() or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)  # where SQLite waits by itself, it has done so for the connection's time-out
+
+
+def inspect(path: Path, known: Sequence[Migration] | None = None, given_up: Callable[[], bool] = _never) -> int:
     """The schema version of the file at `path`, 0 for an empty or absent one. Creates and changes nothing.
 
     Raises UnsupportedSchema or CorruptStore. A file that another process is just writing is looked at again.
     """
+    return patiently(lambda: _inspect(path, known), given_up)
+
+
+def _inspect(path: Path, known: Sequence[Migration] | None) -> int:
     for attempt in range(3):
         before = _size(f"{path}-wal")
         try:
@@ -83,11 +107,21 @@ def inspect(path: Path, known: Sequence[Migration] | None = None) -> int:
     raise AssertionError("the last attempt returns or raises")
 
 
-def prepare(conn: sqlite3.Connection, path: Path, known: Sequence[Migration] | None = None) -> None:
+def prepare(
+    conn: sqlite3.Connection,
+    path: Path,
+    known: Sequence[Migration] | None = None,
+    given_up: Callable[[], bool] = _never,
+) -> None:
     """Bring the file that `conn` has open to the last version. Raises as `inspect`, and sqlite3.Error."""
-    known = migrations() if known is None else known
+    patiently(lambda: _prepare(conn, path, migrations() if known is None else known), given_up)
+
+
+def _prepare(conn: sqlite3.Connection, path: Path, known: Sequence[Migration]) -> None:
     version = _judge(conn, path, known)
-    _use_log(conn)
+    (mode,) = conn.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise store_failed(f"no write-ahead log can be kept on this file system, only {mode!r}")
     if version == known[-1].version:
         return
     conn.execute("BEGIN IMMEDIATE")
@@ -112,21 +146,6 @@ def _migrate_one(conn: sqlite3.Connection, path: Path, known: Sequence[Migration
     return step is not None
 
 
-def _use_log(conn: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging. SQLite does not wait for others here, so we do."""
-    deadline = time.monotonic() + MIGRATE_SECONDS
-    while True:
-        try:
-            (mode,) = conn.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise store_failed(f"no write-ahead log can be kept on this file system, only {mode!r}")
-            return
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
 def _size(name: str) -> int:
     try:
         return os.stat(name).st_size
@@ -144,7 +163,7 @@ def _look(path: Path, log_size: int, known: Sequence[Migration] | None) -> int:
             _refuse(CorruptStore, path, "an empty file with a write-ahead log that is not", "a whole store", _RESTORE)
         return 0
     # Without a log nothing but the file counts, and `immutable` keeps SQLite from creating one to read it.
-    conn = connect(path, "mode=ro" if log_size else "mode=ro&immutable=1", busy_seconds=MIGRATE_SECONDS)
+    conn = connect(path, "mode=ro" if log_size else "mode=ro&immutable=1", busy_seconds=LOCK_SECONDS)
     try:
         return _judge(conn, path, migrations() if known is None else known)
     finally:
