@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .mail import Causality, MailKind
 from .refusal import Refusal
+
+HOP_MAX: Final = 2**63 - 1
+"""The largest hop that can be said and stored; a child of it is as far away."""
 
 
 class TaskFacts(NamedTuple):
@@ -55,7 +58,7 @@ def place(
     family, hop, origin, labels = given.family, given.hop, given.origin, given.labels
     budget = given.hop_budget
     if kind == "task" and parent is not None:
-        family, hop = parent.family, parent.hop + 1
+        family, hop = parent.family, min(parent.hop + 1, HOP_MAX)
         budget = stricter(budget, parent.hop_budget)
         deadline_at = stricter(deadline_at, parent.deadline_at)
         origin = parent.origin if origin is None else origin

@@ -54,7 +54,7 @@ class ExpireParams(Params, frozen=True, kw_only=True):
     msg_id: Id | None = None
     role: Name | None = None
     before: Time | None = None
-    limit: PageLimit = 0
+    limit: Annotated[int, meta(Rule(kind="limit", min=1, max=500), minimum=1, maximum=500)] = 100
     reason: Text1K = "expired"
 
 

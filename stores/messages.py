@@ -24,7 +24,7 @@ from interlock.lifecycle.mail import (
     StateChange,
 )
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import rfc3339
+from interlock.lifecycle.times import MAX_MS, rfc3339
 
 from .tx import Snapshot, Tx
 
@@ -71,8 +71,8 @@ class Mail(NamedTuple):
 
     @property
     def expires_at(self) -> int | None:
-        """When a note with a ttl is over."""
-        return None if self.ttl_ms is None else self.enqueued_at + self.ttl_ms
+        """When a note with a ttl is over; the end of the calendar for a ttl that goes beyond it."""
+        return None if self.ttl_ms is None else min(self.enqueued_at + self.ttl_ms, MAX_MS)
 
 
 COLUMNS: Final = ", ".join(Mail._fields)

@@ -62,13 +62,13 @@ def surfaced(tx: Tx, caller: Caller, msg_id: str) -> tuple[Mail, bool]:
 def requeue(tx: Tx, caller: Caller, msg_id: str, reason: str, policy: RequeuePolicy) -> tuple[Mail, bool]:
     """In flight to queued: from the addressee through the gate of 2.3, from the operator past it."""
     mail = messages.find(tx, msg_id)
-    by = own(caller, mail.to_role)
+    own(caller, mail.to_role)
     step = delivery.plan(mail.state, "queued")
     if step == "holds":
         return mail, False
     if step == "refuse":
         raise messages.transition_refused(mail, "queued")
-    if by == OPERATOR:
+    if caller.operator:
         return back_to_queue(tx, mail, reason), True
     return let_go(tx, mail, reason, policy), True
 

@@ -141,8 +141,7 @@ def _permit(who: Sender, addressee: Role, message: Envelope, first: TaskFacts | 
 
 
 def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) -> Mail:
-    expires_at = None if message.ttl_ms is None else tx.now + message.ttl_ms
-    return Mail(
+    mail = Mail(
         id=0,
         msg_id=message.msg_id or tx.new_id("msg"),
         op_id=message.op_id,
@@ -170,7 +169,7 @@ def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) ->
         state="queued",
         reason=None,
         enqueued_at=tx.now,
-        due_at=due_at(kind=message.kind, state="queued", expires_at=expires_at, deadline_at=derived.deadline_at),
+        due_at=None,
         offered_at=None,
         surfaced_at=None,
         settled_at=None,
@@ -180,6 +179,8 @@ def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) ->
         deliveries=0,
         requeued=0,
     )
+    due = due_at(kind=mail.kind, state=mail.state, expires_at=mail.expires_at, deadline_at=mail.deadline_at)
+    return mail._replace(due_at=due)
 
 
 def _settle_task(tx: Tx, who: Sender, task: str | None, outcome: Outcome | None) -> None:

@@ -185,9 +185,8 @@ def expire(tx: Tx, call: Call, params: contract.ExpireParams) -> contract.Expire
     if params.role is None and call.caller.operator:
         raise _shape("/role", "either msg_id, or role with before", "the name of a role")
     role = need_attached(call.caller, params.role)
-    limit = paging.limit_of(params)
     before = parse_rfc3339(params.before)
-    expired, more = moves.expire_before(tx, call.caller, role, before, limit, params.reason)
+    expired, more = moves.expire_before(tx, call.caller, role, before, params.limit, params.reason)
     return contract.ExpireResult(expired=expired, has_more=more)
 
 
