@@ -53,6 +53,7 @@ class Bound:
 
 Read = Callable[[Snapshot, Call, P], R]
 Write = Callable[[Tx, Call, P], R]
+WriteOnce = Callable[[Tx, Call, P, bytes], R]
 OnLoop = Callable[[Call, P], Awaitable[R]]
 
 
@@ -61,9 +62,14 @@ def reads(method: Method[P, R]) -> Callable[[Read[P, R]], Bound]:
     return lambda function: Bound(method, function, "reader", Decoder(method.params).decode)
 
 
-def writes(method: Method[P, R], *, own_op: bool = False) -> Callable[[Write[P, R]], Bound]:
+def writes(method: Method[P, R]) -> Callable[[Write[P, R]], Bound]:
     """The function runs in the writer's transaction, possibly twice: it has no effect but through `tx`."""
-    return lambda function: Bound(method, function, "writer", Decoder(method.params).decode, own_op)
+    return lambda function: Bound(method, function, "writer", Decoder(method.params).decode)
+
+
+def writes_once(method: Method[P, R]) -> Callable[[WriteOnce[P, R]], Bound]:
+    """The same for a function that looks its op id up itself. It is given its params as they came, too."""
+    return lambda function: Bound(method, function, "writer", Decoder(method.params).decode, own_op=True)
 
 
 def on_loop(method: Method[P, R]) -> Callable[[OnLoop[P, R]], Bound]:
@@ -114,7 +120,9 @@ async def run(bound: Bound, call: Call, raw: bytes) -> Any:
 def invoke(tx: Tx, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
     """One write inside a transaction, alone or as a step: the op id first, then the rules (contract daemon 1.6)."""
     op_id = getattr(params, "op_id", None)
-    if op_id is None or bound.own_op:
+    if bound.own_op:
+        return bound.function(tx, call, params, raw)
+    if op_id is None:
         return _obey(tx, bound, call, params)
     method = bound.method
     return ops.once(

@@ -19,11 +19,11 @@ from interlock.stores.messages import Mail
 from interlock.stores.presence import need_attached
 from interlock.stores.tx import Snapshot, Tx
 
-from ..dispatch import Call, reads, writes
+from ..dispatch import Call, content, reads, writes, writes_once
 
 
-@writes(contract.SEND, own_op=True)
-def send_message(tx: Tx, call: Call, params: contract.SendParams) -> contract.SendResult:
+@writes_once(contract.SEND)
+def send_message(tx: Tx, call: Call, params: contract.SendParams, raw: bytes) -> contract.SendResult:
     """Its op id's content is its own (contract ledger 4) and lives as long as the row."""
     check_shape(params)
     who = send.sender(tx, call.caller, params.from_)
@@ -36,18 +36,20 @@ def send_message(tx: Tx, call: Call, params: contract.SendParams) -> contract.Se
         tx,
         params.op_id,
         contract.SEND.name,
-        lambda: ops.fingerprint(contract.SEND.name, sent_content(params), who.role, who.admin),
+        lambda: ops.fingerprint(contract.SEND.name, sent_content(raw), who.role, who.admin),
         contract.SendResult,
         run,
     )
 
 
-def sent_content(params: contract.SendParams) -> contract.SendParams:
-    """What an op id of a send stands for: the params without `msg_id`, `ts`, `op_id` and the attempt."""
-    causality = params.causality
-    if causality is not None and causality.attempt is not None:
-        causality = structs.replace(causality, attempt=None)
-    return structs.replace(params, msg_id=None, op_id=None, ts=None, from_=None, causality=causality)
+def sent_content(raw: bytes) -> dict[str, Any]:
+    """What an op id of a send stands for: the params as given, without what may differ when it is said again."""
+    said = content(raw)
+    for name in ("msg_id", "ts", "from"):
+        said.pop(name, None)
+    if isinstance(said.get("causality"), dict):
+        said["causality"].pop("attempt", None)
+    return said
 
 
 def check_shape(params: contract.SendParams) -> None:

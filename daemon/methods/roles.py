@@ -12,8 +12,7 @@ from interlock.protocol import paging
 from interlock.stores import faults, ops, roles
 from interlock.stores.tx import Snapshot, Tx
 
-from .. import dispatch
-from ..dispatch import Call, reads, writes
+from ..dispatch import Call, content, op_role, reads, writes, writes_once
 
 
 @writes(contract.ROLE_UPSERT)
@@ -63,8 +62,8 @@ def _named(name: str, path: str) -> None:
         raise Refusal("invalid_params", f"no role may be named {DAEMON}", path=path, expected="another name")
 
 
-@writes(contract.FAULT_RECORD, own_op=True)
-def record(tx: Tx, call: Call, params: contract.FaultRecordParams) -> contract.FaultRecordResult:
+@writes_once(contract.FAULT_RECORD)
+def record(tx: Tx, call: Call, params: contract.FaultRecordParams, raw: bytes) -> contract.FaultRecordResult:
     """Its op id lives as long as the fault, so it is kept here and not by the dispatcher."""
     subject = params.task_id or params.msg_id or params.session_id or params.role
     if subject is None:
@@ -88,14 +87,10 @@ def record(tx: Tx, call: Call, params: contract.FaultRecordParams) -> contract.F
         tx,
         params.op_id,
         contract.FAULT_RECORD.name,
-        lambda: ops.fingerprint(contract.FAULT_RECORD.name, _content(params), dispatch.op_role(call.caller, params)),
+        lambda: ops.fingerprint(contract.FAULT_RECORD.name, content(raw), op_role(call.caller, params)),
         contract.FaultRecordResult,
         run,
     )
-
-
-def _content(params: contract.FaultRecordParams) -> contract.FaultRecordParams:
-    return structs.replace(params, op_id=None)
 
 
 def _fault_role(tx: Tx, caller: Caller, named: str | None) -> str | None:
