@@ -8,11 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from interlock.lifecycle.diagrams import states
 from interlock.protocol.docs import reference
 from interlock.protocol.methods import METHODS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGES: Final[tuple[tuple[str, Callable[[], str]], ...]] = (("docs/protocol.md", lambda: reference(METHODS)),)
+PAGES: Final[tuple[tuple[str, Callable[[], str]], ...]] = (
+    ("docs/protocol.md", lambda: reference(METHODS)),
+    ("docs/states.md", states),
+)
 """Each page with the function that gives its text."""
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from interlock.lifecycle.diagrams import states
 from interlock.protocol.contract import AnyMethod
 from interlock.protocol.docs import reference
 from interlock.protocol.errors import CODES
@@ -39,16 +40,18 @@ def test_a_stale_page_fails_the_check_and_is_put_right_without_it(tmp_path: Path
     (tree / "scripts").mkdir(parents=True)
     script = tree / "scripts" / "write_docs.py"
     script.write_bytes((ROOT / "scripts" / "write_docs.py").read_bytes())
-    page = tree / "docs" / "protocol.md"
+    pages = {"docs/protocol.md": TEXT, "docs/states.md": states()}
     for before in (None, "old\n"):
         if before is not None:
-            page.write_text(before, "utf-8")
+            for name in pages:
+                (tree / name).write_text(before, "utf-8")
         checked = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
-        assert (checked.returncode, checked.stderr) == (1, "docs: docs/protocol.md is stale: run scripts/docs\n")
-        assert (page.read_text("utf-8") if page.exists() else None) == before
+        said = [f"docs: {name} is stale: run scripts/docs" for name in pages]
+        assert (checked.returncode, checked.stderr.splitlines()) == (1, said)
+        assert {(tree / name).read_text("utf-8") if (tree / name).exists() else None for name in pages} == {before}
         written = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-        assert (written.returncode, written.stderr) == (0, "docs: docs/protocol.md written\n")
-        assert page.read_text("utf-8") == TEXT
+        assert (written.returncode, written.stderr.splitlines()) == (0, [f"docs: {name} written" for name in pages])
+        assert {name: (tree / name).read_text("utf-8") for name in pages} == pages
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0
 
 

@@ -35,7 +35,7 @@ def processes_below(folder: Path) -> list[str]:
 
 def test_the_demonstration_ends_as_it_must_and_leaves_nothing_behind(home: Home) -> None:
     temporary = home.root / "with a blank"
-    done = home.program("demo", **environment(home, temporary))
+    done = home.program("demo", stdin=None, **environment(home, temporary))
     assert (done.code, done.err) == (0, "")
     assert len(re.findall(r"(?m)^ok ", done.out)) == 5
     assert "FAILED" not in done.out
@@ -54,7 +54,7 @@ def test_the_demonstration_minds_no_setting_of_the_user(home: Home) -> None:
     (home.root / "cfg" / "interlock" / "config.toml").write_text('operator = "socket"\n[ledger]\nno_such_key = 1\n')
     temporary = home.root / ("long" * 30)  # no socket fits below it
     more = {"INTERLOCK_SOCKET": "none", "INTERLOCK_STATE_DIR": str(home.root / "mine")}
-    done = home.program("--json", "demo", **environment(home, temporary, **more))
+    done = home.program("--json", "demo", stdin=None, **environment(home, temporary, **more))
     assert (done.code, done.err) == (0, "")
     said = [json.loads(line) for line in done.out.splitlines()]
     assert [line["who"] for line in said].count("ok") == 5
