@@ -179,6 +179,7 @@ class App:
             async with asyncio.timeout_at(self._drain_until) as self._draining:
                 for connection in list(services.connections):
                     await connection.drained()
+        self._draining = None
         for connection in list(services.connections):
             connection.cut(draining)
             connection.close_subscriptions("draining")
