@@ -5,7 +5,7 @@ Every move goes through `move`, which writes the row and its `ledger_state` even
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -101,12 +101,10 @@ def find(tx: Tx | Snapshot, msg_id: str) -> Mail:
     return Mail._make(row)
 
 
-def insert(tx: Tx, mail: Mail, body: bytes | None) -> Mail:
-    """Store a new row and say so in the feed."""
-    cursor = tx.execute(INSERT, (*mail[1:], None if body is None else body.decode()))
-    stored = mail._replace(id=cast(int, cursor.lastrowid))
-    announce(tx, stored)
-    return stored
+def insert(tx: Tx, mail: Mail, body: bytes | None) -> None:
+    """Store a new row, whose id the store gives, and say so in the feed."""
+    tx.execute(INSERT, (*mail[1:], None if body is None else body.decode()))
+    announce(tx, mail)
 
 
 def move(

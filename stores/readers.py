@@ -53,7 +53,7 @@ class _Read:
     def __call__(self, conn: sqlite3.Connection, timeline: Timeline, fn: Callable[[Snapshot], T]) -> T:
         """The read itself, on the connection's thread."""
 
-        def execute(sql: str, params: Params) -> sqlite3.Cursor:
+        def execute(sql: str, params: Params = (), /) -> sqlite3.Cursor:
             if self._refusal is not None:
                 raise self._refusal()
             return conn.execute(sql, params)

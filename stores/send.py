@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from interlock.lifecycle.causality import Place, TaskFacts, check_bounds, place
 from interlock.lifecycle.delivery import due_at
-from interlock.lifecycle.mail import OPERATOR, Causality, Envelope, Outcome, Presence, Receipt
+from interlock.lifecycle.mail import OPERATOR, Causality, Envelope, Outcome, Presence
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller, Role
-from interlock.lifecycle.times import parse_rfc3339, rfc3339
+from interlock.lifecycle.times import parse_rfc3339
 
 from . import messages, roles
 from .messages import Mail
@@ -25,6 +25,9 @@ FIRST_OF_TASK: Final = (
     " WHERE task = ? AND kind = 'task' ORDER BY id LIMIT 1"
 )
 TASK_ADDRESSED_TO: Final = "SELECT 1 FROM messages WHERE task = ? AND kind = 'task' AND to_role = ? LIMIT 1"
+
+
+NOTHING_GIVEN: Final = Causality()
 
 
 class Sender(NamedTuple):
@@ -54,8 +57,10 @@ def sender(tx: Tx, caller: Caller, given: object | None) -> Sender:
     """Check (2): who sends. Raises `not_owner`, `not_found`, or `invalid_params` where it must be said."""
     role = None if given is None else address(given).role
     if caller.operator:
-        roles.need(tx, role or OPERATOR, "/from")
-        return Sender(role or OPERATOR, True)
+        if role is None or role == OPERATOR:
+            return Sender(OPERATOR, True)  # it exists from the start and cannot be removed
+        roles.need(tx, role, "/from")
+        return Sender(role, True)
     if role is None and len(caller.roles) == 1:
         return Sender(caller.roles[0], False)
     if role is None:
@@ -72,16 +77,20 @@ def sender(tx: Tx, caller: Caller, given: object | None) -> Sender:
     return Sender(role, False)
 
 
-def send(tx: Tx, who: Sender, message: Envelope) -> Receipt:
-    """Checks (4) to (8), then the row, its event and the verdict that a completion brings."""
+def send(tx: Tx, who: Sender, message: Envelope) -> tuple[Mail, Presence]:
+    """Checks (4) to (8), then the row, its event and the verdict that a completion brings.
+
+    The row (without its id) and the addressee's presence are what a receipt says.
+    """
     to = address(message.to)
     if message.msg_id is not None:
         _refuse_duplicate(tx, message.msg_id)
     known = roles.need(tx, to.role, "/to")
-    given = message.causality or Causality()
+    given = message.causality or NOTHING_GIVEN
     task = given.task or (message.control.task_id if message.control else None)
     first = _first(tx, task)
-    _permit(who, known.role, message, first, sender_admin=_is_admin(tx, who))
+    if not who.admin:
+        _permit(tx, who, known.role, message, first)
     if task is None and message.kind == "task":
         task = tx.new_id("task")
     derived = place(
@@ -98,10 +107,10 @@ def send(tx: Tx, who: Sender, message: Envelope) -> Receipt:
         raise Refusal("recipient_offline", f"nobody is attached to {to.role}, and it queues no notes", role=to.role)
     mail = _row(tx, who, to, message, derived)
     body = None if message.body is None else msgspec.json.encode(message.body)
-    mail = messages.insert(tx, mail, body)
+    messages.insert(tx, mail, body)
     if message.kind == "completion":
         _settle_task(tx, who, derived.task, message.outcome)
-    return _receipt(mail, known.presence)
+    return mail, known.presence
 
 
 def _refuse_duplicate(tx: Tx, msg_id: str) -> None:
@@ -126,12 +135,11 @@ def _is_admin(tx: Tx, who: Sender) -> bool:
     return known is not None and known.role.admin
 
 
-def _permit(who: Sender, addressee: Role, message: Envelope, first: TaskFacts | None, *, sender_admin: bool) -> None:
+def _permit(tx: Tx, who: Sender, addressee: Role, message: Envelope, first: TaskFacts | None) -> None:
     """Check (6). The operator, a role to itself and a completion to its task's sender always pass."""
     to = addressee.name
-    if who.admin:
-        return
-    if message.kind == "control" and not sender_admin and (first is None or first.from_role != who.role):
+    own_task = first is not None and first.from_role == who.role
+    if message.kind == "control" and not own_task and not _is_admin(tx, who):
         raise Refusal("not_owner", f"{who.role} did not send this task and is not admin", role=who.role)
     answers = message.kind == "completion" and first is not None and first.from_role == to
     allowed = addressee.allowed_senders
@@ -180,7 +188,7 @@ def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) ->
         requeued=0,
     )
     due = due_at(kind=mail.kind, state=mail.state, expires_at=mail.expires_at, deadline_at=mail.deadline_at)
-    return mail._replace(due_at=due)
+    return mail if due is None else mail._replace(due_at=due)
 
 
 def _settle_task(tx: Tx, who: Sender, task: str | None, outcome: Outcome | None) -> None:
@@ -189,15 +197,3 @@ def _settle_task(tx: Tx, who: Sender, task: str | None, outcome: Outcome | None)
         return
     if who.admin or tx.execute(TASK_ADDRESSED_TO, (task, who.role)).fetchone() is not None:
         tx.execute(messages.SET_VERDICT, (task, outcome, "completion", tx.now))
-
-
-def _receipt(mail: Mail, presence: Presence) -> Receipt:
-    return Receipt(
-        msg_id=mail.msg_id,
-        op_id=mail.op_id,
-        kind=mail.kind,
-        task=mail.task,
-        state="queued",
-        enqueued_at=rfc3339(mail.enqueued_at),
-        presence=presence,
-    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -21,32 +21,38 @@ EMIT: Final = (
 )
 
 Params = Sequence[Any] | Mapping[str, Any]
-Execute = Callable[[str, Params], sqlite3.Cursor]
+
+
+class Execute(Protocol):
+    """What runs a statement."""
+
+    def __call__(self, sql: str, params: Params = ..., /) -> sqlite3.Cursor: ...
+
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class Snapshot:
-    """A consistent view of the store. `now` is its one instant, in ms since 1970."""
+    """A consistent view of the store. `now` is its one instant, in ms since 1970.
 
-    __slots__ = ("_execute", "now")
+    `execute(sql, params)` runs one statement and returns its cursor. It is the connection's own, since one call more per
+    statement is felt. What it raises becomes a refusal or StatementFailed unless caught (stores/errors).
+    """
+
+    __slots__ = ("execute", "now")
 
     def __init__(self, execute: Execute, now: int) -> None:
-        self._execute = execute
+        self.execute = execute
         self.now = now
-
-    def execute(self, sql: str, params: Params = ()) -> sqlite3.Cursor:
-        """Run one statement. What it raises becomes a refusal or StatementFailed unless caught (stores/errors)."""
-        return self._execute(sql, params)
 
     def head(self) -> int:
         """The highest seq of the feed ever given out, 0 when there was none; retention does not lower it."""
-        row = self._execute(HEAD, ()).fetchone()
+        row = self.execute(HEAD, ()).fetchone()
         return row[0] if row else 0
 
     def floor(self) -> int:
         """The highest seq that retention removed, 0 at first (contract ledger 1.6)."""
-        row = self._execute(FLOOR, ()).fetchone()
+        row = self.execute(FLOOR, ()).fetchone()
         return row[0] if row else 0
 
 
@@ -80,7 +86,7 @@ class Tx(Snapshot):
         """Append an event to the feed and return its seq. `data` as bytes is JSON already."""
         raw = data if isinstance(data, bytes) else _encode(data)
         row = (family, type, realm_id, namespace, subject, role, self.now, raw.decode())
-        seq = self._execute(EMIT, row).lastrowid
+        seq = self.execute(EMIT, row).lastrowid
         assert seq is not None
         self.events.append(
             Event(

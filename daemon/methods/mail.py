@@ -6,11 +6,9 @@ import binascii
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import structs
-
-from interlock.lifecycle.mail import LedgerRow
+from interlock.lifecycle.mail import LedgerRow, Presence
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import parse_rfc3339
+from interlock.lifecycle.times import parse_rfc3339, rfc3339
 from interlock.protocol import ledger_mail as contract
 from interlock.protocol import paging
 from interlock.protocol.limits import IMAGE_BYTES
@@ -29,8 +27,8 @@ def send_message(tx: Tx, call: Call, params: contract.SendParams, raw: bytes) ->
     who = send.sender(tx, call.caller, params.from_)
 
     def run() -> tuple[contract.SendResult, str | None]:
-        receipt = send.send(tx, who, params)
-        return contract.SendResult(**structs.asdict(receipt)), receipt.msg_id
+        mail, presence = send.send(tx, who, params)
+        return _receipt(mail, presence), mail.msg_id
 
     return ops.once(
         tx,
@@ -39,6 +37,18 @@ def send_message(tx: Tx, call: Call, params: contract.SendParams, raw: bytes) ->
         lambda: ops.fingerprint(contract.SEND.name, sent_content(raw), who.role, who.admin),
         contract.SendResult,
         run,
+    )
+
+
+def _receipt(mail: Mail, presence: Presence) -> contract.SendResult:
+    return contract.SendResult(
+        msg_id=mail.msg_id,
+        op_id=mail.op_id,
+        kind=mail.kind,
+        task=mail.task,
+        state=mail.state,
+        enqueued_at=rfc3339(mail.enqueued_at),
+        presence=presence,
     )
 
 

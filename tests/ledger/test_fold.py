@@ -135,7 +135,7 @@ async def run_script(script: Script) -> None:
             for player in players:
                 await player.stack.aclose()
             while (await operator.call("daemon/status"))["connections"] > 1:
-                await asyncio.sleep(0)  # noqa: ASYNC110 - the daemon tells nobody that a connection has left
+                await asyncio.sleep(0)
             await agree(operator)
 
 
