@@ -48,6 +48,7 @@ class App:
     def __init__(self, settings: Settings, wire: Wire | None) -> None:
         clock, ids = SystemClock(), Ids()
         self._wire = wire
+        self._joined = False
         self._stop = asyncio.Event()
         self._drain_until: float | None = None
         self._draining: asyncio.Timeout | None = None
@@ -139,7 +140,7 @@ class App:
         if leadership.held:
             await leadership.lead(must_listen=self._wire is None)
         tasks.append(asyncio.create_task(leadership.run(), name="leadership"))
-        if self._wire is not None and not services.connections:
+        if self._wire is not None and not self._joined:
             await self._open_stdio()
         services.log.info("ready", pid=os.getpid(), state_dir=str(services.settings.state_dir))
         sdnotify.notify("READY=1")
@@ -147,6 +148,7 @@ class App:
         services.background(services.probe())
 
     async def _open_stdio(self) -> None:
+        self._joined = True
         holder = f"{self.services.instance_id}/{next(self._holders)}"
         client = Connection(self.services, holder, "stdio", on_end=lambda: self.stop(STDIO_DRAIN_MS))
         await stdio.open_stdio(client, self._wire)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+import anyio
+
+from tests.harness import PATIENCE_S, Client, connect, spawned
 
 from .test_stdio import every_loop, read_all
 
@@ -99,3 +105,23 @@ store.write(" ".join(map(str, (store.fileno(), *wire))))
     numbers = [int(word) for word in (tmp_path / "store").read_text("utf-8").split()]
     assert len(numbers) == 3
     assert min(numbers) > 2
+
+
+async def at_once(path: Path) -> Client:
+    """A client in the very moment in which somebody listens: the process says that it leads, stdin comes after."""
+    with anyio.fail_after(PATIENCE_S):
+        while True:
+            with suppress(OSError):
+                return await connect(path)
+            await asyncio.sleep(0)
+
+
+async def test_a_socket_client_that_is_there_first_does_not_take_the_place_of_the_one_on_stdio(tmp_path: Path) -> None:
+    async with spawned(tmp_path, stdio=True) as daemon:
+        assert daemon.socket is not None
+        first = await at_once(daemon.socket)
+        client = daemon.stdio()
+        assert (await client.call("daemon/ping"))["instance_id"] == (await first.call("daemon/ping"))["instance_id"]
+        await first.close()
+        await client.end_input()
+        assert await daemon.ended() == 0
