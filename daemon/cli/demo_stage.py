@@ -166,7 +166,8 @@ def _make_folder() -> Path:
 
 def _environment() -> dict[str, str]:
     """Ours without what would set up a daemon: the demonstration's are set up by their options alone."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "NOTIFY_", "WATCHDOG_"))}
+    foreign = ("INTERLOCK_", "NOTIFY_", "WATCHDOG_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
