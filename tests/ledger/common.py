@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+from interlock.lifecycle.times import parse_rfc3339
+from interlock.stores.health import STORE
 from tests.harness import Client, spawned
 
 SOON = 20_000
@@ -101,3 +104,21 @@ async def other_process(tmp_path: Path) -> AsyncIterator[Client]:
             yield client
         finally:
             await client.close()
+
+
+async def now_of(client: Client) -> int:
+    """The daemon's clock, ms since 1970."""
+    return parse_rfc3339((await client.call("daemon/ping"))["now"])
+
+
+async def until_past(client: Client, instant: str) -> None:
+    """Until the daemon's clock is beyond an instant that is a few ms away."""
+    while await now_of(client) <= parse_rfc3339(instant):
+        pass
+
+
+def age(state_dir: Path, what: str, ms: int, *, columns: tuple[str, ...], where: str = "1") -> None:
+    """Make rows of the store older than they are: time that the tests need not wait for."""
+    older = ", ".join(f"{column} = {column} - {ms}" for column in columns)
+    with closing(sqlite3.connect(state_dir / STORE, timeout=20)) as store, store:
+        store.execute(f"UPDATE {what} SET {older} WHERE {where}")
