@@ -20,7 +20,7 @@ from interlock.lifecycle.roles import Caller
 from interlock.protocol import envelope
 from interlock.protocol.envelope import Batch, Id, Invalid, Member, Notification, Request, Response
 from interlock.protocol.framing import BadHeader, Framing, Oversized, Splitter
-from interlock.protocol.limits import REQUESTS_IN_FLIGHT, WAITING_CALLS
+from interlock.protocol.limits import OUTPUT_BYTES, REQUESTS_IN_FLIGHT, WAITING_CALLS
 
 from . import dispatch
 from .calls import ServerCalls
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._late = services.state.name == "draining"
         self._deaf = False
-        self._slots = asyncio.Semaphore(2)
+        self._pace = asyncio.Lock()
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
 
@@ -205,14 +205,18 @@ class Connection(asyncio.Protocol):
         They come next, as far as there is room: each of them counts as a request in flight.
         """
         answers: list[bytes] = []
-        owed = len(batch.members)
+        owed, size = len(batch.members), 0
 
         def collect(answer: bytes) -> None:
-            nonlocal owed
+            nonlocal owed, size
+            owed -= 1
+            size += len(answer)
             if answer:
                 answers.append(answer)
-            owed -= 1
-            if owed == 0 and answers:
+            if size > OUTPUT_BYTES:  # it could never be sent
+                answers.clear()
+                self._overflow()
+            elif owed == 0 and answers:
                 self.output.send(b"[" + b",".join(answers) + b"]")
 
         self._backlog.extendleft(Owed(member, collect) for member in reversed(batch.members))
@@ -314,11 +318,12 @@ class Connection(asyncio.Protocol):
     # -- for the methods
 
     async def paced(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Run a read when the client has room for its answer, two at a time.
+        """Make an answer that may be large when the client has room for it, one at a time.
 
-        A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops.
+        A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops. Two
+        pages at once, each of up to 4 MiB, could be more than may be queued.
         """
-        async with self._slots:
+        async with self._pace:
             await self.output.room.wait()
             return await read()
 
@@ -392,6 +397,8 @@ class Connection(asyncio.Protocol):
         self.transport.close()
 
     def _overflow(self) -> None:
+        if self._closing:
+            return
         self.services.log.warning("slow_client_closed", holder=self.caller.holder)
         self._closing = True
         self.transport.abort()

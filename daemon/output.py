@@ -43,6 +43,8 @@ class Output:
             self._pieces.clear()
             self._pending = 0
             self._on_overflow()
+        elif self._pending > HIGH_WATER:
+            self.flush()  # so that `room` tells at once those who would add to it in this same turn
 
     def flush(self) -> None:
         """Hand what was gathered to the transport."""

@@ -134,6 +134,10 @@ def _document() -> contract.DiscoverResult:
 
 @on_loop(contract.DISCOVER)
 async def discover(call: Call, params: contract.NoParams) -> contract.DiscoverResult:
+    return await call.connection.paced(_described)
+
+
+async def _described() -> contract.DiscoverResult:
     return _document()
 
 

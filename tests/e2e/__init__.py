@@ -1,0 +1,1 @@
+"""The process from outside: real files, real sockets, real ends."""
