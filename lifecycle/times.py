@@ -27,6 +27,7 @@ def _midnight(date: str) -> int:
     return (datetime.fromisoformat(date).replace(tzinfo=UTC) - _EPOCH) // _SECOND
 
 
+@lru_cache(maxsize=4096)
 def rfc3339(ms: int) -> str:
     """`ms` as UTC text with milliseconds and `Z`. ValueError outside the years 0001 to 9999."""
     if not MIN_MS <= ms <= MAX_MS:

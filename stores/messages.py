@@ -60,27 +60,32 @@ class Mail(NamedTuple):
     reason: str | None
     enqueued_at: int
     due_at: int | None
-    offered_at: int | None
-    surfaced_at: int | None
-    settled_at: int | None
-    settled_by: str | None
-    session: str | None
-    holder: str | None
-    deliveries: int
-    requeued: int
+    offered_at: int | None = None
+    surfaced_at: int | None = None
+    settled_at: int | None = None
+    settled_by: str | None = None
+    session: str | None = None
+    holder: str | None = None
+    deliveries: int = 0
+    requeued: int = 0
 
     @property
     def expires_at(self) -> int | None:
-        """When a note with a ttl is over; the end of the calendar for a ttl that goes beyond it."""
-        return None if self.ttl_ms is None else min(self.enqueued_at + self.ttl_ms, MAX_MS)
+        """When a note with a ttl is over."""
+        return over_at(self.enqueued_at, self.ttl_ms)
+
+
+def over_at(enqueued_at: int, ttl_ms: int | None) -> int | None:
+    """When a note stored then is over; the end of the calendar for a ttl that goes beyond it."""
+    return None if ttl_ms is None else min(enqueued_at + ttl_ms, MAX_MS)
 
 
 COLUMNS: Final = ", ".join(Mail._fields)
 NO_BODY, HAS_BODY, BODY_PRUNED = 0, 1, 2
 
-INSERT: Final = (
-    f"INSERT INTO messages({', '.join(Mail._fields[1:])}, body) VALUES ({', '.join('?' * (len(Mail._fields) - 1))}, ?)"
-)
+NEW: Final = Mail._fields[1 : Mail._fields.index("due_at") + 1]
+INSERT: Final = f"INSERT INTO messages({', '.join(NEW)}, deliveries, requeued, body) VALUES ({'?, ' * len(NEW)}0, 0, ?)"
+"""A new row: its columns `NEW` and its body. What it cannot have yet is left out: the driver is slow with NULLs."""
 BY_MSG_ID: Final = f"SELECT {COLUMNS} FROM messages WHERE msg_id = ?"
 BODY_OF: Final = "SELECT body FROM messages WHERE id = ?"
 UPDATE: Final = (
@@ -103,7 +108,7 @@ def find(tx: Tx | Snapshot, msg_id: str) -> Mail:
 
 def insert(tx: Tx, mail: Mail, body: bytes | None) -> None:
     """Store a new row, whose id the store gives, and say so in the feed."""
-    tx.execute(INSERT, (*mail[1:], None if body is None else body.decode()))
+    tx.execute(INSERT, (*mail[1 : len(NEW) + 1], None if body is None else body.decode()))
     announce(tx, mail)
 
 

@@ -149,7 +149,8 @@ def _permit(tx: Tx, who: Sender, addressee: Role, message: Envelope, first: Task
 
 
 def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) -> Mail:
-    mail = Mail(
+    expires_at = messages.over_at(tx.now, message.ttl_ms)
+    return Mail(
         id=0,
         msg_id=message.msg_id or tx.new_id("msg"),
         op_id=message.op_id,
@@ -177,18 +178,8 @@ def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) ->
         state="queued",
         reason=None,
         enqueued_at=tx.now,
-        due_at=None,
-        offered_at=None,
-        surfaced_at=None,
-        settled_at=None,
-        settled_by=None,
-        session=None,
-        holder=None,
-        deliveries=0,
-        requeued=0,
+        due_at=due_at(kind=message.kind, state="queued", expires_at=expires_at, deadline_at=derived.deadline_at),
     )
-    due = due_at(kind=mail.kind, state=mail.state, expires_at=mail.expires_at, deadline_at=mail.deadline_at)
-    return mail if due is None else mail._replace(due_at=due)
 
 
 def _settle_task(tx: Tx, who: Sender, task: str | None, outcome: Outcome | None) -> None:

@@ -35,7 +35,7 @@ _encode: Final = msgspec.json.Encoder().encode
 class Snapshot:
     """A consistent view of the store. `now` is its one instant, in ms since 1970.
 
-    `execute(sql, params)` runs one statement and returns its cursor. It is the connection's own, since one call more per
+    `execute(sql, params)` runs one statement and returns its cursor. It is the connection's own: one call more per
     statement is felt. What it raises becomes a refusal or StatementFailed unless caught (stores/errors).
     """
 
