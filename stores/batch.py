@@ -20,7 +20,7 @@ from .tx import Tx, last_instant
 
 BEGIN: Final = "BEGIN IMMEDIATE"
 _FIRST_PAUSE: Final = 0.0002
-_LAST_PAUSE: Final = 0.001
+_LAST_PAUSE: Final = 0.005
 
 JobFn = Callable[[Tx], Any]
 
