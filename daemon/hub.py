@@ -59,6 +59,29 @@ class Waiter:
         self._woken.clear()
 
 
+class Mark:
+    """A moment in the feed: everything that this process commits after it lies above it.
+
+    A caller that waits from now on looks at the store a little later. What was sent behind its call on the same
+    connection may be stored by then, and must not be taken for something that came before.
+    """
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+
+    def committed(self, seq: int) -> None:
+        """This process committed events from `seq` on."""
+        if self._first is None:
+            self._first = seq
+
+    def not_after(self, seq: int) -> int:
+        """`seq`, but not above the moment as far as it is known. Says so once: later looks go on where one ended."""
+        if not self._first:
+            return seq
+        first, self._first = self._first, 0
+        return min(seq, first - 1)
+
+
 class Hub:
     """Owns the position up to which listeners were told."""
 
@@ -66,6 +89,7 @@ class Hub:
         self.head = head
         self._database = database
         self._listeners: dict[Listener, bool] = {}
+        self._marks: set[Mark] = set()
         self._catch_up = asyncio.Event()
         self._poll = asyncio.Event()
         self._missed = False
@@ -76,6 +100,8 @@ class Hub:
         """Events of a commit of this process, in order."""
         if not events:
             return
+        for mark in self._marks:
+            mark.committed(events[0].seq)
         if events[0].seq == self.head + 1 and not self._catch_up.is_set():
             self._tell(events)
         elif self._listeners:
@@ -104,6 +130,16 @@ class Hub:
         finally:
             del self._listeners[listener]
             self._impatient -= not slow
+
+    @contextmanager
+    def marking(self) -> Iterator[Mark]:
+        """A mark of this moment."""
+        mark = Mark()
+        self._marks.add(mark)
+        try:
+            yield mark
+        finally:
+            self._marks.discard(mark)
 
     async def run(self) -> None:
         """Until cancelled: notice other processes' commits, fill gaps."""

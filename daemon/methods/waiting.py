@@ -33,10 +33,12 @@ async def wait(call: Call, params: contract.WaitParams) -> contract.WaitResult:
     loop = asyncio.get_running_loop()
     end = loop.time() + params.timeout_ms / 1000
     waiter = Waiter(watched.wakes)
-    after = params.after_seq
-    with call.connection.waiting(call), call.services.hub.listening(waiter):
+    after, hub = params.after_seq, call.services.hub
+    with call.connection.waiting(call), hub.listening(waiter), hub.marking() as mark:
         while True:
             waiter.clear()
+            if params.after_seq is None and after is not None:
+                after = mark.not_after(after)
             start = after
             result = await call.services.database.read(lambda snap: watched.look(snap, start))  # noqa: B023
             if result.matched or loop.time() >= end:
