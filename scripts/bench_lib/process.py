@@ -25,14 +25,14 @@ def environment(home: Path) -> dict[str, str]:
 
 
 class Daemon:
-    """A process with its state directory and socket in one folder."""
+    """A process with its state directory and socket in one folder. `stdio`: the descriptor it serves."""
 
-    def __init__(self, home: Path, *, stdio: bool = False) -> None:
+    def __init__(self, home: Path, *, stdio: int | None = None) -> None:
         self.home = home
         self.socket = home / "s.sock"
         where = ["--state-dir", str(home / "state"), "--socket", str(self.socket)]
-        argv = [sys.executable, "-m", "interlock.daemon", *where, *(["--stdio"] if stdio else [])]
-        pipe = subprocess.PIPE if stdio else subprocess.DEVNULL
+        argv = [sys.executable, "-m", "interlock.daemon", *where, *([] if stdio is None else ["--stdio"])]
+        pipe = subprocess.DEVNULL if stdio is None else stdio
         with (home / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 argv, stdin=pipe, stdout=pipe, stderr=log, env=environment(home), cwd=home, bufsize=0

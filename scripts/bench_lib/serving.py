@@ -58,7 +58,7 @@ def life(home: Path, seconds: float) -> Sample:
         installed = _command(home, [str(Path(sys.executable).with_name("interlock")), *where])
         module = _command(home, [sys.executable, "-m", "interlock.daemon.cli", *where])
     (home / "stdio").mkdir()
-    process = Daemon(home / "stdio", stdio=True)
+    process = Daemon(home / "stdio", stdio=subprocess.PIPE)
     try:
         process.ready()
         assert process.process.stdin is not None

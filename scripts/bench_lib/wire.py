@@ -6,7 +6,7 @@ import re
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,6 +22,15 @@ class WireError(Exception):
     """The daemon refused, or closed the connection."""
 
 
+class RefusedError(WireError):
+    """The daemon answered with an error object."""
+
+    def __init__(self, method: str, error: dict[str, Any]) -> None:
+        super().__init__(f"{method}: {error}")
+        self.code: str = error["data"]["code"]
+        self.retryable: bool = error["data"]["retryable"]
+
+
 def call(method: str, number: int, params: object) -> bytes:
     """One request as a line."""
     return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}\n' % (number, method.encode(), _encode(params))
@@ -34,6 +43,7 @@ class Wire:
         self.sock = sock
         self._rest = b""
         self._number = 0
+        self._lines = self.lines()
 
     @classmethod
     def connect(cls, path: Path, timeout: float = 20.0) -> Wire:
@@ -68,15 +78,28 @@ class Wire:
 
     def ask(self, method: str, **params: Any) -> Any:
         """The result of a request; notifications that come first are dropped. Raises WireError, OSError."""
-        self._number += 1
-        self.sock.sendall(call(method, self._number, params))
-        for line in self.lines():
-            answer = msgspec.json.decode(line)
-            if answer.get("id") == self._number:
-                if "error" in answer:
-                    raise WireError(f"{method}: {answer['error']}")
-                return answer["result"]
-        raise AssertionError("lines never end")
+        answer = self.ask_all(method, [params])[0]
+        if "error" in answer:
+            raise RefusedError(method, answer["error"])
+        return answer["result"]
+
+    def ask_all(
+        self,
+        method: str,
+        several: Sequence[dict[str, Any]],
+        heard: Callable[[int, Any], None] = lambda _n, _answer: None,
+    ) -> list[Any]:
+        """The answers of requests sent at once, in their order; `heard` is told each as it comes. Raises WireError."""
+        first = self._number + 1
+        self._number += len(several)
+        self.sock.sendall(b"".join(call(method, first + n, params) for n, params in enumerate(several)))
+        answers: dict[int, Any] = {}
+        while len(answers) < len(several):
+            answer = msgspec.json.decode(next(self._lines))
+            if "id" in answer:
+                answers[answer["id"]] = answer
+                heard(answer["id"] - first, answer)
+        return [answers[first + n] for n in range(len(several))]
 
 
 def pump(wire: Wire, frames: list[bytes], window: int, seconds: float) -> list[float]:

@@ -1,0 +1,1 @@
+"""Killing a daemon under load, and proving that nothing was lost or doubled. See scripts/crash."""
