@@ -182,6 +182,8 @@ class App:
                 for connection in list(services.connections):
                     await connection.drained()
         self._draining = None
+        if services.opened:
+            services.database.hurry()
         for connection in list(services.connections):
             connection.cut(draining)
             connection.close_subscriptions("draining")

@@ -55,6 +55,8 @@ class Batch:
         self._file = file
         self._timeline = timeline
         self._ids = ids
+        self.patience = BUSY_SECONDS
+        """How long a batch waits for another process's lock. May be shortened at any time, by any thread."""
 
     def __call__(self, conn: sqlite3.Connection, jobs: Sequence[JobFn]) -> Outcome:
         """Run all jobs in one transaction and commit it."""
@@ -72,7 +74,7 @@ class Batch:
         return outcome
 
     def _attempt(self, conn: sqlite3.Connection, jobs: Sequence[JobFn], *, savepoints: bool) -> Outcome:
-        begin(conn, BUSY_SECONDS)
+        begin(conn, lambda: self.patience)
         before = conn.total_changes
         now = self._timeline.now(last_instant(conn))
         done: list[Done] = []
@@ -93,19 +95,19 @@ class Batch:
         return Outcome(done, events, _sum(kept), changes, seconds)
 
 
-def begin(conn: sqlite3.Connection, seconds: float) -> None:
-    """Take the write lock, waiting at most `seconds` for other processes.
+def begin(conn: sqlite3.Connection, patience: Callable[[], float]) -> None:
+    """Take the write lock, waiting for other processes at most as many seconds as `patience` says by then.
 
     SQLite's own waiting sleeps up to 100 ms at a time, which a neighbour that writes all the time turns into seconds.
     """
-    deadline = time.monotonic() + seconds
+    started = time.monotonic()
     pause = _FIRST_PAUSE
     while True:
         try:
             conn.execute(BEGIN)
             return
         except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() - started > patience():
                 raise
         time.sleep(pause)
         pause = min(pause * 1.25, _LAST_PAUSE)

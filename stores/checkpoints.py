@@ -88,7 +88,7 @@ class Checkpoints:
         if self._guard is None:
             self._file.check()
             self._guard = connect(self._file.path, "mode=rw", busy_seconds=0)
-        begin(self._guard, GUARD_SECONDS)
+        begin(self._guard, lambda: GUARD_SECONDS)
         try:
             blocked, pages, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         finally:

@@ -144,6 +144,10 @@ class Database:
         """Why the store could not be used when it was last written to; None when it could."""
         return self._writer.failed
 
+    def hurry(self) -> None:
+        """Do not let another process's lock keep the end back: what cannot be written soon is refused as `busy`."""
+        self._writer.hurry()
+
     async def close(self) -> None:
         """Run what is queued, then close everything. Idempotent; a cancelled caller does not stop it."""
         if self._closing is None:

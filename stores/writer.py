@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 QUEUE: Final = 1024
 BATCH: Final = 128
+HURRY_SECONDS: Final = 0.1
 
 
 @dataclass
@@ -150,6 +151,10 @@ class Writer:
         if leader and not self._closing:
             self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
+    def hurry(self) -> None:
+        """From now on wait only briefly for locks of other processes: we are about to end."""
+        self._batch.patience = HURRY_SECONDS
+
     async def drain(self) -> None:
         """Take no more jobs and finish those that are queued."""
         self.lead(False)
@@ -173,11 +178,15 @@ class Writer:
             self._waiting.set_result(None)
 
     async def _serve(self) -> None:
+        tidied = False
         try:
             while True:
-                if self._chores or self._ticked:
+                # By turns: a checkpoint that waits for another process's lock may take longer than it is to the next.
+                if (self._chores or self._ticked) and not (tidied and self._jobs):
+                    tidied = True
                     await self._tidy()
                 elif self._jobs:
+                    tidied = False
                     await self._commit()
                 elif self._closing:
                     return
