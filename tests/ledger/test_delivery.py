@@ -174,19 +174,21 @@ async def test_a_duplicate_completion_leaves_the_capacity_free(tmp_path: Path) -
 
 async def test_a_requeue_of_the_addressee_passes_the_gate_and_the_operators_does_not(tmp_path: Path) -> None:
     settings = LedgerSettings(requeue_max_attempts=1)
-    async with served(tmp_path, roles=("b",), ledger=settings) as daemon, daemon.client() as operator:
-        async with daemon.client(role="b") as b:
-            msg_id = await send(operator, "b", "note")
-            for _ in range(3):
-                await pulled(b)
-                row = (await operator.call("ledger/requeue", msg_id=msg_id, reason="again"))["row"]
-                assert (row["state"], row["reason"]) == ("queued", "again")
-            assert row["requeued"] == 3
+    async with (
+        served(tmp_path, roles=("b",), ledger=settings) as daemon,
+        daemon.client() as operator,
+        daemon.client(role="b") as b,
+    ):
+        msg_id = await send(operator, "b", "note")
+        for n in range(3):
             await pulled(b)
-            row = (await b.call("ledger/requeue", msg_id=msg_id))["row"]
-            assert (row["state"], row["reason"], row["requeued"]) == ("rejected", "requeue_exhausted", 3)
-            [fault] = (await operator.call("ledger/fault/list"))["faults"]
-            assert (fault["kind"], fault["msg_id"]) == ("requeue_exhausted", msg_id)
+            row = (await operator.call("ledger/requeue", msg_id=msg_id, reason="again"))["row"]
+            assert (row["state"], row["reason"], row["requeued"]) == ("queued", "again", n + 1)
+        await pulled(b)
+        row = (await b.call("ledger/requeue", msg_id=msg_id))["row"]
+        assert (row["state"], row["reason"], row["requeued"]) == ("rejected", "requeue_exhausted", 3)
+        [fault] = (await operator.call("ledger/fault/list"))["faults"]
+        assert (fault["kind"], fault["msg_id"]) == ("requeue_exhausted", msg_id)
 
 
 async def test_who_is_attached_to_the_role_operator_does_not_skip_the_gate(tmp_path: Path) -> None:

@@ -139,13 +139,8 @@ async def test_a_page_says_up_to_which_event_it_is_true(tmp_path: Path) -> None:
     async with served(tmp_path, roles=("b",)) as daemon, daemon.client() as operator:
         await send(operator, "b")
         head = (await operator.call("ledger/events/head"))["head"]
-        for method, params in (
-            ("ledger/query", {}),
-            ("ledger/depth", {}),
-            ("ledger/role/list", {}),
-            ("ledger/fault/list", {}),
-        ):
-            assert (await operator.call(method, **params))["as_of_seq"] == head
+        for method in ("ledger/query", "ledger/depth", "ledger/role/list", "ledger/fault/list"):
+            assert (await operator.call(method))["as_of_seq"] == head
 
 
 @pytest.mark.parametrize(

@@ -86,16 +86,20 @@ async def test_the_role_operator_is_there_from_the_start(tmp_path: Path) -> None
 
 async def test_roles_are_listed_by_name_with_who_is_there_and_pages_go_on_behind_the_last(tmp_path: Path) -> None:
     names = tuple(f"r{n}" for n in range(5))
-    async with served(tmp_path, roles=names) as daemon, daemon.client() as operator:
-        async with daemon.client(role="r1"), daemon.client(role="r1"):
-            first = await operator.call("ledger/role/list", limit=3)
-            assert [info["role"]["name"] for info in first["roles"]] == ["operator", "r0", "r1"]
-            assert (first["roles"][2]["presence"], first["roles"][2]["connections"]) == ("online", 2)
-            assert first["has_more"] is True
-            await operator.call("ledger/role/upsert", name="a-new-one-before")
-            rest = await operator.call("ledger/role/list", limit=3, cursor=first["next_cursor"])
-            assert [info["role"]["name"] for info in rest["roles"]] == ["r2", "r3", "r4"]
-            assert (rest["has_more"], "next_cursor" in rest) == (False, False)
+    async with (
+        served(tmp_path, roles=names) as daemon,
+        daemon.client() as operator,
+        daemon.client(role="r1"),
+        daemon.client(role="r1"),
+    ):
+        first = await operator.call("ledger/role/list", limit=3)
+        assert [info["role"]["name"] for info in first["roles"]] == ["operator", "r0", "r1"]
+        assert (first["roles"][2]["presence"], first["roles"][2]["connections"]) == ("online", 2)
+        assert first["has_more"] is True
+        await operator.call("ledger/role/upsert", name="a-new-one-before")
+        rest = await operator.call("ledger/role/list", limit=3, cursor=first["next_cursor"])
+        assert [info["role"]["name"] for info in rest["roles"]] == ["r2", "r3", "r4"]
+        assert (rest["has_more"], "next_cursor" in rest) == (False, False)
 
 
 async def test_sync_makes_the_roles_exactly_these_and_operator(tmp_path: Path) -> None:

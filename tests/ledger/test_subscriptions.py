@@ -80,14 +80,13 @@ async def test_two_subscriptions_of_one_connection_go_their_own_ways(tmp_path: P
 
 
 async def test_what_another_process_writes_arrives_too(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("b",)) as daemon, other_process(tmp_path) as other:
-        async with daemon.client() as reader:
-            await reader.call("ledger/events/subscribe", types=["ledger_state"])
-            await other.call("ledger/events/subscribe", types=["ledger_state"])
-            for client in (other, reader, other):
-                msg_id = await send(client, "b", "note")
-                assert (await reader.notified("events/event"))["subject"] == msg_id
-                assert (await other.notified("events/event"))["subject"] == msg_id
+    async with served(tmp_path, roles=("b",)) as daemon, other_process(tmp_path) as other, daemon.client() as reader:
+        await reader.call("ledger/events/subscribe", types=["ledger_state"])
+        await other.call("ledger/events/subscribe", types=["ledger_state"])
+        for client in (other, reader, other):
+            msg_id = await send(client, "b", "note")
+            assert (await reader.notified("events/event"))["subject"] == msg_id
+            assert (await other.notified("events/event"))["subject"] == msg_id
 
 
 async def test_nothing_of_a_subscription_follows_the_answer_that_ends_it(tmp_path: Path) -> None:

@@ -55,19 +55,22 @@ async def test_waiting_event_by_event_sees_each_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("condition", ["mail", "events"])
 async def test_hundreds_of_sends_between_a_look_and_its_wait_are_all_noticed(tmp_path: Path, condition: str) -> None:
     wanted: dict[str, Any] = MAIL if condition == "mail" else STATES
-    async with served(tmp_path, roles=("b",), durability="normal") as daemon, daemon.client() as operator:
-        async with daemon.client(role="b") as b:
-            with anyio.fail_after(2 * PATIENCE_S):
-                for n in range(400):
-                    after = {"after_seq": await head(b)} if condition == "events" else {}
-                    waiting = b.start("daemon/wait", filter=wanted, timeout_ms=60_000, **after)
-                    await turns(n % 24)
-                    msg_id = await send(operator, "b", "note")
-                    found = result_of(await waiting)
-                    assert found["matched"] == [condition]
-                    if condition == "events":
-                        assert found["event"]["subject"] == msg_id
-                    await pulled(b)
+    async with (
+        served(tmp_path, roles=("b",), durability="normal") as daemon,
+        daemon.client() as operator,
+        daemon.client(role="b") as b,
+    ):
+        with anyio.fail_after(2 * PATIENCE_S):
+            for n in range(400):
+                after = {"after_seq": await head(b)} if condition == "events" else {}
+                waiting = b.start("daemon/wait", filter=wanted, timeout_ms=60_000, **after)
+                await turns(n % 24)
+                msg_id = await send(operator, "b", "note")
+                found = result_of(await waiting)
+                assert found["matched"] == [condition]
+                if condition == "events":
+                    assert found["event"]["subject"] == msg_id
+                await pulled(b)
 
 
 async def test_a_wait_without_a_cursor_sees_what_is_sent_behind_it_on_the_same_connection(tmp_path: Path) -> None:
@@ -80,18 +83,17 @@ async def test_a_wait_without_a_cursor_sees_what_is_sent_behind_it_on_the_same_c
 
 
 async def test_another_process_ends_a_wait_of_either_kind(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("b",)) as daemon, other_process(tmp_path) as other:
-        async with daemon.client() as operator:
-            for wanted in (MAIL, STATES, MAIL | STATES):
-                waiting = operator.start("daemon/wait", filter=wanted, timeout_ms=60_000)
-                async with daemon.client() as watcher:
-                    await until_waiting(watcher, 1)
-                msg_id = await send(other, "b", "note")
-                found = result_of(await waiting)
-                assert found["matched"] == sorted(wanted, reverse=True)
-                if "events" in wanted:
-                    assert found["event"]["subject"] == msg_id
-                await pulled(operator, role="b")
+    async with served(tmp_path, roles=("b",)) as daemon, other_process(tmp_path) as other, daemon.client() as operator:
+        for wanted in (MAIL, STATES, MAIL | STATES):
+            waiting = operator.start("daemon/wait", filter=wanted, timeout_ms=60_000)
+            async with daemon.client() as watcher:
+                await until_waiting(watcher, 1)
+            msg_id = await send(other, "b", "note")
+            found = result_of(await waiting)
+            assert found["matched"] == sorted(wanted, reverse=True)
+            if "events" in wanted:
+                assert found["event"]["subject"] == msg_id
+            await pulled(operator, role="b")
 
 
 async def test_mail_holds_exactly_where_a_pull_would_be_given_something(tmp_path: Path) -> None:
@@ -132,13 +134,17 @@ async def test_freed_capacity_and_a_raised_bound_make_mail_hold(tmp_path: Path) 
 
 
 async def test_a_wait_reserves_nothing(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("b",)) as daemon, daemon.client() as operator:
-        async with daemon.client(role="b") as first, daemon.client(role="b") as second:
-            waits = [client.start("daemon/wait", filter=MAIL, timeout_ms=60_000) for client in (first, second)]
-            await until_waiting(operator, 2)
-            await send(operator, "b", "note")
-            assert [result_of(await waiting)["matched"] for waiting in waits] == [["mail"], ["mail"]]
-            assert [len(await pulled(client)) for client in (first, second)] == [1, 0]
+    async with (
+        served(tmp_path, roles=("b",)) as daemon,
+        daemon.client() as operator,
+        daemon.client(role="b") as first,
+        daemon.client(role="b") as second,
+    ):
+        waits = [client.start("daemon/wait", filter=MAIL, timeout_ms=60_000) for client in (first, second)]
+        await until_waiting(operator, 2)
+        await send(operator, "b", "note")
+        assert [result_of(await waiting)["matched"] for waiting in waits] == [["mail"], ["mail"]]
+        assert [len(await pulled(client)) for client in (first, second)] == [1, 0]
 
 
 async def test_the_time_out_is_an_answer_with_the_next_cursor(tmp_path: Path) -> None:

@@ -32,21 +32,24 @@ async def turns(count: int) -> None:
 
 async def test_a_thousand_sends_between_a_look_and_its_wait_are_all_noticed(tmp_path: Path) -> None:
     """The pull and the send start together, a varying number of turns apart, from either side."""
-    async with served(tmp_path, roles=("b",), durability="normal") as daemon, daemon.client() as operator:
-        async with daemon.client(role="b") as b:
-            with anyio.fail_after(2 * PATIENCE_S):
-                for n in range(ROUNDS):
-                    apart = n // 2 % 24
-                    if n % 2:
-                        pull = b.start("ledger/pull", wait_ms=60_000)
-                        await turns(apart)
-                        sent = operator.start("ledger/send", kind="note", to="b", body=body())
-                    else:
-                        sent = operator.start("ledger/send", kind="note", to="b", body=body())
-                        await turns(apart)
-                        pull = b.start("ledger/pull", wait_ms=60_000)
-                    [delivery] = result_of(await pull)["deliveries"]
-                    assert delivery["envelope"]["msg_id"] == result_of(await sent)["msg_id"]
+    async with (
+        served(tmp_path, roles=("b",), durability="normal") as daemon,
+        daemon.client() as operator,
+        daemon.client(role="b") as b,
+    ):
+        with anyio.fail_after(2 * PATIENCE_S):
+            for n in range(ROUNDS):
+                apart = n // 2 % 24
+                if n % 2:
+                    pull = b.start("ledger/pull", wait_ms=60_000)
+                    await turns(apart)
+                    sent = operator.start("ledger/send", kind="note", to="b", body=body())
+                else:
+                    sent = operator.start("ledger/send", kind="note", to="b", body=body())
+                    await turns(apart)
+                    pull = b.start("ledger/pull", wait_ms=60_000)
+                [delivery] = result_of(await pull)["deliveries"]
+                assert delivery["envelope"]["msg_id"] == result_of(await sent)["msg_id"]
 
 
 async def consume(client: Client, into: list[str]) -> None:
@@ -82,16 +85,20 @@ async def test_several_waiters_share_what_comes_and_each_row_goes_to_one(tmp_pat
 
 
 async def test_freed_capacity_ends_a_wait(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("b",)) as daemon, daemon.client() as operator:
-        async with daemon.client(role="b") as b, daemon.client(role="b") as other:
-            for free in ("ack", "reject", "expire"):
-                first, second = [await send(operator, "b") for _ in range(2)]
-                assert await pulled(b) == [first]
-                pull = other.start("ledger/pull", wait_ms=60_000)
-                await until_waiting(operator, 1)
-                await b.call(f"ledger/{free}", msg_id=first)
-                assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == second
-                await other.call("ledger/ack", msg_id=second)
+    async with (
+        served(tmp_path, roles=("b",)) as daemon,
+        daemon.client() as operator,
+        daemon.client(role="b") as b,
+        daemon.client(role="b") as other,
+    ):
+        for free in ("ack", "reject", "expire"):
+            first, second = [await send(operator, "b") for _ in range(2)]
+            assert await pulled(b) == [first]
+            pull = other.start("ledger/pull", wait_ms=60_000)
+            await until_waiting(operator, 1)
+            await b.call(f"ledger/{free}", msg_id=first)
+            assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == second
+            await other.call("ledger/ack", msg_id=second)
 
 
 async def test_a_session_that_becomes_free_ends_its_wait(tmp_path: Path) -> None:
@@ -127,23 +134,27 @@ async def test_a_row_that_is_put_back_ends_a_wait(tmp_path: Path) -> None:
 
 
 async def test_another_process_that_sends_acks_or_raises_the_capacity_ends_a_wait(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("b",)) as daemon, other_process(tmp_path) as other:
-        async with daemon.client(role="b") as b, daemon.client() as operator:
-            for n in range(25):
-                pull = b.start("ledger/pull", wait_ms=60_000)
-                await turns(n)
-                msg_id = await send(other, "b", "note")
-                assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == msg_id
-            first, second, third = [await send(other, "b") for _ in range(3)]
-            assert await pulled(b) == [first]
+    async with (
+        served(tmp_path, roles=("b",)) as daemon,
+        other_process(tmp_path) as other,
+        daemon.client(role="b") as b,
+        daemon.client() as operator,
+    ):
+        for n in range(25):
             pull = b.start("ledger/pull", wait_ms=60_000)
-            await until_waiting(operator, 1)
-            await other.call("ledger/ack", msg_id=first)
-            assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == second
-            pull = b.start("ledger/pull", wait_ms=60_000)
-            await until_waiting(operator, 1)
-            await other.call("ledger/role/upsert", name="b", max_sessions=2)
-            assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == third
+            await turns(n)
+            msg_id = await send(other, "b", "note")
+            assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == msg_id
+        first, second, third = [await send(other, "b") for _ in range(3)]
+        assert await pulled(b) == [first]
+        pull = b.start("ledger/pull", wait_ms=60_000)
+        await until_waiting(operator, 1)
+        await other.call("ledger/ack", msg_id=first)
+        assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == second
+        pull = b.start("ledger/pull", wait_ms=60_000)
+        await until_waiting(operator, 1)
+        await other.call("ledger/role/upsert", name="b", max_sessions=2)
+        assert result_of(await pull)["deliveries"][0]["envelope"]["msg_id"] == third
 
 
 async def test_mail_for_another_session_does_not_end_a_wait_empty_handed(tmp_path: Path) -> None:
@@ -183,23 +194,26 @@ async def test_a_cancelled_wait_takes_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_cancel_at_any_moment_either_takes_nothing_or_answers_with_what_it_took(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("b",), durability="normal") as daemon:
-        async with daemon.client() as operator, daemon.client(role="b") as b:
-            taken = 0
-            for n in range(200):
-                msg_id = await send(operator, "b", "note")
-                request_id, pull = b.begin("ledger/pull", {"wait_ms": 60_000})
-                await turns(n % 40)
-                b.send({"jsonrpc": "2.0", "method": "cancel", "params": {"request_id": request_id}})
-                answer = await pull
-                state = (await row_of(operator, msg_id))["state"]
-                if "result" in answer:
-                    taken += 1
-                    assert state == "in_flight"
-                else:
-                    assert (answer["error"]["data"]["code"], state) == ("cancelled", "queued")
-                await operator.call("ledger/expire", msg_id=msg_id)
-            assert taken
+    async with (
+        served(tmp_path, roles=("b",), durability="normal") as daemon,
+        daemon.client() as operator,
+        daemon.client(role="b") as b,
+    ):
+        taken = 0
+        for n in range(200):
+            msg_id = await send(operator, "b", "note")
+            request_id, pull = b.begin("ledger/pull", {"wait_ms": 60_000})
+            await turns(n % 40)
+            b.send({"jsonrpc": "2.0", "method": "cancel", "params": {"request_id": request_id}})
+            answer = await pull
+            state = (await row_of(operator, msg_id))["state"]
+            if "result" in answer:
+                taken += 1
+                assert state == "in_flight"
+            else:
+                assert (answer["error"]["data"]["code"], state) == ("cancelled", "queued")
+            await operator.call("ledger/expire", msg_id=msg_id)
+        assert taken
 
 
 async def test_a_connection_that_goes_while_it_waits_takes_nothing_with_it(tmp_path: Path) -> None:
