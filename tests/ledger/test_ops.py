@@ -35,6 +35,15 @@ ONCE: dict[str, tuple[Params, Callable[[Client], Awaitable[None]]]] = {
 }
 """Every method that is idempotent by `op_id`: params, and what must be there before."""
 
+CHANGED: dict[str, Params] = {
+    "ledger/send": {"ttl_ms": None},
+    "ledger/requeue": {"reason": None},
+    "ledger/events/publish": {"task_id": "other"},
+    "ledger/fault/record": {"task_id": "other"},
+    "daemon/batch": {"steps": [{"method": "ledger/send", "params": NOTE}] * 2},
+}
+"""What makes other content of each; an absent field and null are not the same."""
+
 every_method = pytest.mark.parametrize("method", sorted(ONCE))
 
 
@@ -89,10 +98,7 @@ async def test_other_content_conflicts_and_names_the_method_of_the_first_use(
 ) -> None:
     async with served(tmp_path, roles=("b",)) as daemon, daemon.client() as operator:
         await first_call(operator, method)
-        params = dict(ONCE[other][0])
-        if other == method:
-            changed = {"ledger/requeue": {"reason": None}, "daemon/batch": {"steps": [*params.get("steps", [])] * 2}}
-            params |= changed.get(method, {"ttl_ms": None} if method == "ledger/send" else {"task_id": "other"})
+        params = ONCE[other][0] | (CHANGED[method] if other == method else {})
         refused = await operator.refused(other, **params, op_id="op-1")
         assert (refused.number, refused.message) == (-32002, "this op_id was used for something else")
         assert refused.data == {"code": "op_conflict", "retryable": False, "method": method}
