@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -30,15 +31,28 @@ async def back_up(services: Services, path: str) -> BackupResult:
     """Back every store up into the new directory `path`. Raises `invalid_params`, `store_failed`, `storage_full`."""
     target = Path(path)
     _check_target(target)
-    partial = target.with_name(f"{target.name}.partial-{services.instance_id}")
-    taken_at = rfc3339(services.clock.now_ms())
+    now = services.clock.now_ms()
+    partial = target.with_name(f"{target.name}.{services.ids.new('partial', now)}")  # nobody else's, of this path too
+    given_up = threading.Event()
+    making = asyncio.create_task(
+        asyncio.to_thread(_back_up, Path(services.settings.state_dir), partial, target, rfc3339(now), given_up)
+    )
     try:
-        return await asyncio.to_thread(_back_up, Path(services.settings.state_dir), partial, target, taken_at)
+        return await _made(making, given_up)
     except (sqlite3.Error, OSError) as error:
         services.log.exception("backup_failed")
         raise store_failed(f"the backup failed: {error}") from error
-    finally:
-        await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+
+
+async def _made(making: asyncio.Task[BackupResult], given_up: threading.Event) -> BackupResult:
+    """Its result, also for a caller who was cancelled too late: what runs on a thread cannot be left half way."""
+    while True:
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            if making.done():
+                raise
+            given_up.set()
 
 
 def _check_target(target: Path) -> None:
@@ -53,9 +67,17 @@ def _check_target(target: Path) -> None:
         raise Refusal("invalid_params", f"the backup needs {problem}", path="/path", expected=problem)
 
 
-def _back_up(state_dir: Path, partial: Path, target: Path, taken_at: str) -> BackupResult:
+def _back_up(state_dir: Path, partial: Path, target: Path, taken_at: str, given_up: threading.Event) -> BackupResult:
     partial.mkdir(mode=0o700)
+    try:
+        return _fill(state_dir, partial, target, taken_at, given_up)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fill(state_dir: Path, partial: Path, target: Path, taken_at: str, given_up: threading.Event) -> BackupResult:
     for source in _stores(state_dir):
+        _go_on(given_up)
         made = partial / source.relative_to(state_dir)
         made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         copy.copy(source, made)
@@ -69,9 +91,15 @@ def _back_up(state_dir: Path, partial: Path, target: Path, taken_at: str) -> Bac
     manifest.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2))
     copy.sync(manifest)
     copy.sync(partial)
+    _go_on(given_up)
     os.rename(partial, target)
     copy.sync(target.parent)
     return result
+
+
+def _go_on(given_up: threading.Event) -> None:
+    if given_up.is_set():
+        raise Refusal("cancelled", "cancelled before the backup was complete")
 
 
 def _stores(state_dir: Path) -> list[Path]:

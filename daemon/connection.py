@@ -55,7 +55,7 @@ class InFlight:
     def check(self) -> None:
         """Raise what it was ended with: a transaction that had begun took the cancellation itself back."""
         if self.why is not None:
-            raise self.why
+            raise _another(self.why)
 
 
 class Owed(NamedTuple):
@@ -331,7 +331,7 @@ class Connection(asyncio.Protocol):
     def waiting(self, call: Call) -> Iterator[None]:
         """The call waits: at most 128 do, and the end of input ends them. Raises `at_capacity`."""
         if self._ended:
-            raise CLIENT_GONE
+            raise _another(CLIENT_GONE)
         if self.services.state.name == "draining":
             raise self.services.not_ready()
         if len(self._waiting) >= WAITING_CALLS:
@@ -404,12 +404,19 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     async def _leave(self) -> None:
-        await self.settled()
-        for subscription in list(self.subscriptions.values()):
-            subscription.stop()
-        await self.services.connection_gone(self)
-        self.services.connections.discard(self)
-        self.gone.set()
+        try:
+            await self.settled()
+            for subscription in list(self.subscriptions.values()):
+                subscription.stop()
+            await self.services.connection_gone(self)
+        finally:
+            self.services.connections.discard(self)
+            self.gone.set()  # whatever failed: the end of the process waits for this
+
+
+def _another(why: Refusal) -> Refusal:
+    """The same refusal as an object of its own: one that many requests raise would keep the frames of them all."""
+    return Refusal(why.code, why.message, **why.data)
 
 
 def _no_answer(_answer: bytes) -> None:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,6 +53,12 @@ def _files(services: Services) -> Iterator[Finding]:
     yield from _mode(state_dir, 0o700, "state_dir_mode", "chmod 700")
     if services.state.socket is not None:
         yield from _mode(Path(services.state.socket), 0o600, "socket_mode", "chmod 600")
+    with suppress(OSError):  # a directory that is gone was found above
+        yield from _disk(state_dir)
+    yield from _databases(state_dir)
+
+
+def _disk(state_dir: Path) -> Iterator[Finding]:
     if is_network_fs(state_dir):
         yield Finding(
             code="network_filesystem",
@@ -69,7 +76,6 @@ def _files(services: Services) -> Iterator[Finding]:
             remedy="make room",
             subject=str(state_dir),
         )
-    yield from _databases(state_dir)
 
 
 def _mode(path: Path, mode: int, code: str, remedy: str) -> Iterator[Finding]:

@@ -208,6 +208,8 @@ class Hub:
         page = await self._database.read(
             lambda snap: feed.events_since(snap, max(after, snap.floor()), EVERYTHING, PAGE)
         )
+        if page.floor > after:
+            self._nudge()  # retention took what was not told yet: whoever needs each event must look for himself
         fresh = [event for event in page.events if event.seq > self.head]
         if fresh:
             self._tell(fresh)

@@ -46,8 +46,8 @@ class Presence:
 
 def listed(state_dir: Path) -> list[str]:
     """The instance ids that have a file, dead or alive: also of those that left nothing in the store."""
-    names = os.listdir(state_dir / PROCESSES)
-    return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    found = (name.removesuffix(_SUFFIX) for name in os.listdir(state_dir / PROCESSES) if name.endswith(_SUFFIX))
+    return sorted(name for name in found if _ID.fullmatch(name))  # a file of another name is not ours
 
 
 def dead_instances(state_dir: Path, known: Iterable[str]) -> list[str]:

@@ -62,17 +62,26 @@ class Leadership:
         return self._lock.try_acquire(owner)
 
     async def run(self) -> None:
-        """Until cancelled: lead if the lock is held, else try for it."""
+        """Until cancelled: lead if the lock is held, else try for it.
+
+        What fails for now, such as a lock that cannot be opened because too many files are, is tried again.
+        """
         while True:
-            while not self._lock.held:
-                await asyncio.sleep(TRY_S)
-                self.try_lock()
-            if not self._services.state.leader:
-                await self.lead(must_listen=False)
-            while self._lock.still_ours():
-                await asyncio.sleep(TRY_S)
-                await self._look_after_socket()
-            await self._step_down()
+            try:
+                await self._run()
+            except (StartError, OSError) as error:
+                self._services.log.warning("leadership_failed", error=str(error))
+
+    async def _run(self) -> None:
+        while not self._lock.held:
+            await asyncio.sleep(TRY_S)
+            self.try_lock()
+        if not self._services.state.leader:
+            await self.lead(must_listen=False)
+        while self._lock.still_ours():
+            await asyncio.sleep(TRY_S)
+            await self._look_after_socket()
+        await self._step_down()
 
     async def lead(self, *, must_listen: bool) -> None:
         """Begin to lead. Raises StartError where the socket cannot be bound and that is what the process is for."""
@@ -81,7 +90,7 @@ class Leadership:
         services.database.leader = True
         try:
             await self._listen()
-        except StartError as error:
+        except (StartError, OSError) as error:
             if must_listen:
                 raise
             services.log.warning("socket_unavailable", reason=str(error))
@@ -130,7 +139,7 @@ class Leadership:
         try:
             await self._listen()
             await self._services.tell("socket_restored", {"socket": str(path)})
-        except (StartError, Refusal) as error:
+        except (StartError, OSError, Refusal) as error:
             self._services.log.warning("socket_unavailable", reason=str(error))
 
     async def _step_down(self) -> None:

@@ -13,7 +13,11 @@ HIGH_WATER = 1 << 20
 
 
 class Output:
-    """The sending half of a connection. `on_overflow` is called once a client that does not read has cost 8 MiB."""
+    """The sending half of a connection. `on_overflow` is called once a client that does not read has cost 8 MiB.
+
+    One answer may be larger, when it gives back the largest message there can be: it goes out where all before it was
+    read, or that message could never be delivered.
+    """
 
     def __init__(self, on_overflow: Callable[[], None]) -> None:
         self._transport: asyncio.Transport | None = None
@@ -37,9 +41,10 @@ class Output:
         if not self._pieces:
             self._loop.call_soon(self.flush)
         piece = wrap(payload, self.framing)
+        unread = self._pending + self._transport.get_write_buffer_size()
         self._pieces.append(piece)
         self._pending += len(piece)
-        if self._pending + self._transport.get_write_buffer_size() > OUTPUT_BYTES:
+        if unread and unread + len(piece) > OUTPUT_BYTES:
             self._pieces.clear()
             self._pending = 0
             self._on_overflow()

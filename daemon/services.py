@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from interlock.lifecycle.delivery import RequeuePolicy
 from interlock.lifecycle.refusal import Refusal
@@ -26,6 +26,9 @@ from .settings import Settings
 if TYPE_CHECKING:
     from .connection import Connection
     from .dispatch import Bound
+
+COMPARED: Final = 64
+"""Characters of an unknown method that are compared: a name of megabytes must not hold the loop."""
 
 StateName = Literal["starting", "ready", "draining", "failed"]
 
@@ -110,7 +113,7 @@ class Services:
 
     def no_method(self, name: str) -> Refusal:
         """The refusal of a method that does not exist, with the nearest that does."""
-        near = difflib.get_close_matches(name, self.methods, 1, 0.3)
+        near = difflib.get_close_matches(name[:COMPARED], self.methods, 1, 0.3)
         expected = {"expected": near[0]} if near else {}
         return Refusal("method_not_found", f"there is no method {name[:256]}", **expected)
 

@@ -64,8 +64,8 @@ class Subscription:
 
     def offer(self, event: Event) -> None:
         """A live event: queued for this reader, or the reader has lagged."""
-        if not self._live or not self._filter.matches(event):
-            return
+        if not self._live or event.seq <= self.sent_seq or not self._filter.matches(event):
+            return  # what another process wrote may have been read from the store before it is told here
         data = _encode(event)
         self._queue.append((event.seq, data))
         self._queued_bytes += len(data)

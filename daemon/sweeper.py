@@ -36,10 +36,17 @@ FAILED_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 
 
 class Looked(NamedTuple):
-    """What decides when the next pass must be."""
+    """What decides when the next pass must be: instants of the store."""
 
     next_due: int | None
     now: int
+
+
+class Pause(NamedTuple):
+    """How long to wait at most, and the instant of the wall clock that ends it: the machine may sleep meanwhile."""
+
+    seconds: float
+    due: int | None = None
 
 
 class Sweeper:
@@ -62,24 +69,35 @@ class Sweeper:
                 waiter.clear()
                 pause = await self._pass_safely()
                 await asyncio.sleep(SHORTEST_S)
-                await self._wait(waiter, self._loop.time() + pause - SHORTEST_S)
+                await self._wait(waiter, self._loop.time() + pause.seconds - SHORTEST_S, pause.due)
 
-    async def _wait(self, waiter: Waiter, end: float) -> None:
-        """Until woken, until then, or until there is another process: no event tells that one has come."""
+    async def _wait(self, waiter: Waiter, end: float, due: int | None) -> None:
+        """Until woken, until then, or until there is another process: no event tells that one has come.
+
+        Nor that the clock was set or the machine slept, which the loop's own clock does not count.
+        """
         while self._loop.time() < end:
             try:
                 async with asyncio.timeout_at(min(end, self._loop.time() + FOREIGN_S)):
                     await waiter.wait()
                 return
             except TimeoutError:
-                if not self._others and self._listed() - {self._services.instance_id}:
+                if due is not None and self._services.clock.now_ms() >= due:
+                    return
+                if not self._others and self._somebody_came():
                     return
 
     def _listed(self) -> set[str]:
         """The processes that have a file, dead or alive. One small directory: no thread is worth it."""
         return set(instances.listed(self._services.settings.state_dir))
 
-    async def _pass_safely(self) -> float:
+    def _somebody_came(self) -> bool:
+        try:
+            return bool(self._listed() - {self._services.instance_id})
+        except OSError:  # too many open files, say: the next pass will tell
+            return True
+
+    async def _pass_safely(self) -> Pause:
         started = perf_counter()
         try:
             pause = await self._pass()
@@ -87,13 +105,13 @@ class Sweeper:
         except Exception as error:
             level = self._services.log.warning if isinstance(error, Refusal) else self._services.log.exception
             level("sweep_failed", error=str(error))
-            pause = FAILED_S[min(self._failures, len(FAILED_S) - 1)]
+            pause = Pause(FAILED_S[min(self._failures, len(FAILED_S) - 1)])
             self._failures += 1
         self._services.metrics.swept(perf_counter() - started, failed=self._failures > 0)
         return pause
 
-    async def _pass(self) -> float:
-        """One pass, in the order of DESIGN 5.3; seconds until the next."""
+    async def _pass(self) -> Pause:
+        """One pass, in the order of DESIGN 5.3; how long until the next."""
         await self._note_jumps()
         await self._bury_the_dead()
         await self._expire()
@@ -177,13 +195,13 @@ def _has_deadline(event: Event) -> bool:
     return event.type == "role_presence" or (event.type == "ledger_state" and b'"state":"queued"' in bytes(event.data))
 
 
-def _pause(looked: Looked, others: bool, ttl_secs: int) -> float:
+def _pause(looked: Looked, others: bool, ttl_secs: int) -> Pause:
     pause = BACKSTOP_S
     if looked.next_due is not None:
         pause = min(pause, max(0.0, (looked.next_due - looked.now) / 1000))
     if others or ttl_secs:
         pause = min(pause, FOREIGN_S)
-    return pause
+    return Pause(pause, looked.next_due)
 
 
 def _whole_page(tx: Tx, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> bool:

@@ -204,7 +204,7 @@ def causality(mail: Mail) -> Causality | None:
     """The derived causality; None for a note that is about nothing."""
     said = (mail.task, mail.parent_task, mail.family, mail.origin, mail.reply_to, mail.labels)
     bounds = (mail.hop_budget, mail.deadline_at)
-    if mail.kind == "note" and mail.hop == 0 and said == (None,) * 6 and bounds == (None, None):
+    if mail.kind == "note" and mail.hop == mail.attempt == 0 and said == (None,) * 6 and bounds == (None, None):
         return None
     return Causality(
         task=mail.task,

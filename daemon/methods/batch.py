@@ -8,6 +8,8 @@ import msgspec
 
 from interlock.lifecycle.refusal import Refusal
 from interlock.protocol import daemon as contract
+from interlock.protocol import strictjson
+from interlock.protocol.limits import DEPTH, MESSAGE_BYTES
 from interlock.stores.tx import Tx
 
 from ..dispatch import Bound, Call, invoke, permit, writes
@@ -21,7 +23,7 @@ def batch(tx: Tx, call: Call, params: contract.BatchParams) -> contract.BatchRes
     results: list[Any] = []
     for n, (bound, step) in enumerate(zip(bounds, params.steps, strict=True)):
         try:
-            results.append(_run(tx, call, bound, step, results))
+            results.append(_run(tx, call, bound, step, results, params.op_id))
         except Refusal as refusal:
             about = {**refusal.data, "step": n, "method": step.method}
             raise Refusal(refusal.code, refusal.message, **about) from refusal
@@ -41,22 +43,40 @@ def _bound(call: Call, n: int, step: contract.Step) -> Bound:
     return bound
 
 
-def _run(tx: Tx, call: Call, bound: Bound, step: contract.Step, results: list[Any]) -> Any:
-    raw = _encode(_resolve(step.params or {}, results, ""))
+def _run(tx: Tx, call: Call, bound: Bound, step: contract.Step, results: list[Any], op_id: str | None) -> Any:
+    raw = _encode(_Earlier(results).put_into(step.params or {}, ""))
+    if strictjson.is_too_deep(raw):
+        raise Refusal("too_deep", f"with its references the step is nested deeper than {DEPTH}", max=DEPTH)
     params = bound.decode(raw)
     permit(call.caller, bound.method)
+    if op_id is not None and getattr(params, "op_id", None) == op_id:
+        raise Refusal("op_conflict", "this op_id is the batch's own")
     return msgspec.to_builtins(invoke(tx, bound, call, params, raw))
 
 
-def _resolve(value: Any, results: list[Any], path: str) -> Any:
-    """Put earlier results where `$ref` stands for them. Raises `invalid_params` with the reference's path."""
-    if isinstance(value, dict):
-        if value.keys() == {"$ref"}:
-            return _refer(value["$ref"], results, path)
-        return {key: _resolve(inner, results, f"{path}/{_escape(key)}") for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_resolve(inner, results, f"{path}/{n}") for n, inner in enumerate(value)]
-    return value
+class _Earlier:
+    """The results of earlier steps, for one step's params. Together its references stand for no more than a message."""
+
+    def __init__(self, results: list[Any]) -> None:
+        self._results = results
+        self._room = MESSAGE_BYTES
+
+    def put_into(self, value: Any, path: str) -> Any:
+        """Put results where `$ref` stands for them. Raises `invalid_params`, `too_large` with the reference's path."""
+        if isinstance(value, dict):
+            if value.keys() == {"$ref"}:
+                return self._measured(_refer(value["$ref"], self._results, path), path)
+            return {key: self.put_into(inner, f"{path}/{_escape(key)}") for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.put_into(inner, f"{path}/{n}") for n, inner in enumerate(value)]
+        return value
+
+    def _measured(self, found: Any, path: str) -> Any:
+        self._room -= len(_encode(found))
+        if self._room < 0:
+            message = "the references of this step stand for more than a message may hold"
+            raise Refusal("too_large", message, path=path, max=MESSAGE_BYTES)
+        return found
 
 
 def _refer(pointer: object, results: list[Any], path: str) -> Any:

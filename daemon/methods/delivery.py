@@ -46,7 +46,13 @@ async def detach(call: Call, params: contract.DetachParams) -> contract.DetachRe
         return contract.DetachResult(role=role, requeued=0)
     # From here on nothing new is taken for the role; what is held goes back page by page.
     call.connection.act_for(tuple(name for name in call.connection.caller.roles if name != role))
-    requeued = await let_go(call.services, role, call.caller.holder, "detached")
+    attached = True
+    try:
+        requeued = await let_go(call.services, role, call.caller.holder, "detached")
+        attached = False
+    finally:
+        if attached and role not in call.connection.caller.roles:  # refused or cancelled: it can be asked for again
+            call.connection.act_for((*call.connection.caller.roles, role))
     return contract.DetachResult(role=role, requeued=requeued)
 
 

@@ -14,6 +14,7 @@ from interlock.stores.presence import need_attached
 from interlock.stores.tx import Snapshot, Tx
 
 from ..dispatch import Call, on_loop, reads, writes
+from ..services import COMPARED
 from ..subscriptions import Subscription
 
 PUBLISHED: Final = ("turn_end_without_complete", "delivery_blocked", "handoff")
@@ -93,7 +94,7 @@ async def unsubscribe(call: Call, params: contract.UnsubscribeParams) -> contrac
 @writes(contract.PUBLISH)
 def publish(tx: Tx, call: Call, params: contract.PublishParams) -> contract.PublishResult:
     if params.type not in PUBLISHED:
-        near = difflib.get_close_matches(params.type, PUBLISHED, 1, 0) or PUBLISHED
+        near = difflib.get_close_matches(params.type[:COMPARED], PUBLISHED, 1, 0) or PUBLISHED
         raise Refusal("invalid_params", "this type cannot be published", path="/type", expected=near[0])
     role = need_attached(call.caller, params.role)
     roles.need(tx, role, "/role")

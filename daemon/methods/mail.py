@@ -57,8 +57,11 @@ def sent_content(raw: bytes) -> dict[str, Any]:
     said = content(raw)
     for name in ("msg_id", "ts", "from"):
         said.pop(name, None)
-    if isinstance(said.get("causality"), dict):
-        said["causality"].pop("attempt", None)
+    causality = said.get("causality")
+    if isinstance(causality, dict) and "attempt" in causality:
+        del causality["attempt"]
+        if not causality:
+            del said["causality"]  # who counts his attempts from the second on had said nothing the first time
     return said
 
 
