@@ -135,11 +135,16 @@ def _is_admin(tx: Tx, who: Sender) -> bool:
     return known is not None and known.role.admin
 
 
+def _sent_task(tx: Tx, who: Sender, control: Envelope) -> bool:
+    """Whether the sender sent the task that the control is for, whatever task its causality names."""
+    task = None if control.control is None else _first(tx, control.control.task_id)
+    return task is not None and task.from_role == who.role
+
+
 def _permit(tx: Tx, who: Sender, addressee: Role, message: Envelope, first: TaskFacts | None) -> None:
     """Check (6). The operator, a role to itself and a completion to its task's sender always pass."""
     to = addressee.name
-    own_task = first is not None and first.from_role == who.role
-    if message.kind == "control" and not own_task and not _is_admin(tx, who):
+    if message.kind == "control" and not _sent_task(tx, who, message) and not _is_admin(tx, who):
         raise Refusal("not_owner", f"{who.role} did not send this task and is not admin", role=who.role)
     answers = message.kind == "completion" and first is not None and first.from_role == to
     allowed = addressee.allowed_senders
