@@ -122,8 +122,9 @@ async def test_a_pull_that_is_cancelled_gives_its_mail_to_the_next(tmp_path: Pat
 async def test_a_cancel_after_the_answer_or_of_nonsense_is_ignored(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
         await client.call("daemon/ping")
-        for nonsense in (1, True, 1.0, None, [], {}, "x" * 2000):
-            cancel(client, nonsense)
+        nonsense: tuple[Any, ...] = (1, True, 1.0, None, [], {}, "x" * 2000)
+        for request_id in nonsense:
+            cancel(client, request_id)
         client.send({"jsonrpc": "2.0", "method": "$/cancelRequest"})
         client.send({"jsonrpc": "2.0", "method": "cancel", "params": {"id": 2}})
         assert await client.call("daemon/ping")
@@ -321,7 +322,7 @@ async def in_flight(client: Client) -> int:
 
 
 async def all_queued(client: Client) -> bool:
-    return (await client.call("daemon/status"))["messages"]["in_flight"] == 0
+    return await in_flight(client) == 0
 
 
 @pytest.mark.parametrize("method", ["daemon/discover", "ledger/pull"])

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import anyio
 
-from tests.harness import PATIENCE_S, Client, environment, spawned
+from tests.harness import PATIENCE_S, Client, Spawned, environment, spawned
 
 Framing = Literal["line", "header"]
 Where = tuple[Literal["socket", "stdio"], Framing]
@@ -121,6 +121,16 @@ async def wire(tmp_path: Path, where: Where) -> AsyncIterator[Wire]:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+
+@asynccontextmanager
+async def on(daemon: Spawned) -> AsyncIterator[Client]:
+    """A client on a process's socket, as soon as it listens."""
+    client = await daemon.client()
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 async def until(look: Callable[[], Awaitable[Any]], patience: float = PATIENCE_S) -> Any:

@@ -35,6 +35,7 @@ def nested(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 
 
+BAD_IDS: Final[tuple[Any, ...]] = (True, 1.5, 1.0, None, [1], {}, 2**53, -(2**53), 2**80)
 BIG: Final = "x" * (TEXT_BYTES + 1)
 ENVELOPES: Final = {
     "syntax": Row(b'{"jsonrpc":"2.0",', -32700, "parse_error"),
@@ -58,7 +59,7 @@ ENVELOPES: Final = {
     "method is a number": Row(b'{"jsonrpc":"2.0","id":1,"method":1}', -32600, "invalid_request", 1),
     **{
         f"id {bad}": Row(request(bad, "daemon/ping"), -32600, "invalid_request", None, {"path": "#/id"})
-        for bad in (True, 1.5, 1.0, None, [1], {}, 2**53, -(2**53), 2**80)
+        for bad in BAD_IDS
     },
     "long id": Row(request("i" * (ID_BYTES + 1), "daemon/ping"), -32600, "invalid_request", None, {"path": "#/id"}),
     "empty batch": Row(b"[]", -32600, "invalid_request"),
