@@ -1,9 +1,9 @@
 """What delivery promises, sentence by sentence, and the tests that prove it.
 
 An id is `ledger 2.2` for a section of the contract's ledger file, `method ledger/pull` for an entry of it, `lesson 7`
-and `finding e` for what went wrong in the system that this one succeeds, and `C75` for a failure that others reported of
-daemons like this one. `test_requirements` checks that each named test exists, that every lesson, finding and failure of
-the lists below is proved or is somebody else's, and that every method has an entry.
+and `finding e` for what went wrong in the system that this one succeeds, and `C75` for a failure that others reported
+of daemons like this one. `test_requirements` checks that each named test exists, that every lesson, finding and failure
+of the lists below is proved or is somebody else's, and that every method has an entry.
 
 A test is named by its file below tests/, without `test_` and `.py`, and the beginning of its name, as in
 `ledger/pull:rows_are`. It must be the beginning of exactly one test's name.
