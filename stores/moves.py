@@ -6,7 +6,7 @@ from typing import Final
 
 from interlock.lifecycle import delivery
 from interlock.lifecycle.delivery import RequeuePolicy
-from interlock.lifecycle.mail import OPERATOR, MailState, Surfaced
+from interlock.lifecycle.mail import OPERATOR, MailKind, MailState, Surfaced
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.times import rfc3339
@@ -19,7 +19,7 @@ SURFACE: Final = "UPDATE messages SET surfaced_at = ? WHERE id = ?"
 OLDEST_QUEUED: Final = (
     f"SELECT {COLUMNS} FROM messages WHERE state = 'queued' AND to_role = ? AND kind = ? ORDER BY id LIMIT ?"
 )
-KINDS: Final = ("task", "completion", "note", "control")
+KINDS: Final[tuple[MailKind, ...]] = ("task", "completion", "note", "control")
 
 
 def own(caller: Caller, role: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import merge
 from typing import Final, NamedTuple
 
 from interlock.lifecycle.delivery import RequeuePolicy
@@ -12,17 +10,24 @@ from interlock.lifecycle.roles import Caller, Role
 
 from . import cursors, messages, roles
 from .messages import COLUMNS, Mail
-from .moves import own
+from .moves import KINDS, own
 from .tx import Snapshot, Tx
 
 PAGE_BYTES: Final = 4 << 20
 
 _OFFERABLE: Final = (
-    "state = 'queued' AND to_role = :role AND kind = :kind AND (to_session IS NULL OR :session IS NULL"
-    " OR to_session = :session) AND (due_at IS NULL OR due_at > :now)"
-    " AND NOT (:stale IS NOT NULL AND kind <> 'note' AND requeued = 0 AND enqueued_at <= :stale)"
+    "state = 'queued' AND to_role = :role AND (to_session IS NULL OR :session IS NULL OR to_session = :session)"
+    " AND (due_at IS NULL OR due_at > :now)"
 )
-QUEUED: Final = f"SELECT {COLUMNS} FROM messages WHERE {_OFFERABLE} ORDER BY id LIMIT :limit"
+_FRESH: Final = " AND (:stale IS NULL OR requeued > 0 OR enqueued_at > :stale)"
+_ROWS: Final = f"(SELECT {COLUMNS} FROM messages WHERE {_OFFERABLE}"
+QUEUED: Final = (
+    f"SELECT * FROM {_ROWS} AND kind = 'task'{_FRESH} ORDER BY id LIMIT :task) UNION ALL"
+    f" SELECT * FROM {_ROWS} AND kind = 'completion'{_FRESH} ORDER BY id LIMIT :completion) UNION ALL"
+    f" SELECT * FROM {_ROWS} AND kind = 'note' ORDER BY id LIMIT :note) UNION ALL"
+    f" SELECT * FROM {_ROWS} AND kind = 'control'{_FRESH} ORDER BY id LIMIT :control)"
+)
+"""Kind by kind, each from its place in the index, with a limit of its own."""
 TASKS_IN_FLIGHT: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM messages WHERE state = 'in_flight' AND to_role = ? AND kind = 'task' LIMIT ?)"
 )
@@ -54,16 +59,24 @@ def select(tx: Tx | Snapshot, role: Role, wanted: Wanted, stale: int | None) -> 
 
     The four kinds stand apart in the index, so tasks that must wait never cost those behind them anything.
     """
-    room = _room(tx, role, wanted) if "task" in wanted.kinds else 0
-    found: list[Iterable[Mail]] = []
+    # One task more tells whether some are held back.
+    limits = {kind: wanted.limit + (kind == "task") if kind in wanted.kinds else 0 for kind in KINDS}
+    about = {"role": wanted.role, "session": wanted.session, "now": tx.now, "stale": stale}
+    rows = sorted(Mail._make(row) for row in tx.execute(QUEUED, about | limits))  # by id
+    tasks = sum(mail.kind == "task" for mail in rows)
     held_back = False
-    for kind in wanted.kinds:
-        limit = min(wanted.limit, room) if kind == "task" else wanted.limit
-        rows = _queued(tx, wanted, kind, stale, limit + 1)
-        if kind == "task":
-            held_back = room < wanted.limit and len(rows) > room
-        found.append(rows[:limit])
-    return Offer(_within_bytes(tx, list(merge(*found))[: wanted.limit]), held_back)
+    if tasks:
+        room = _room(tx, role, wanted)
+        held_back = room < wanted.limit and tasks > room
+        rows = _first_tasks(rows, min(room, wanted.limit))
+    return Offer(_within_bytes(tx, rows[: wanted.limit]), held_back)
+
+
+def _first_tasks(rows: list[Mail], room: int) -> list[Mail]:
+    """The rows without the tasks for which there is no room."""
+    tasks = [mail for mail in rows if mail.kind == "task"]
+    left_out = {mail.id for mail in tasks[room:]}
+    return [mail for mail in rows if mail.id not in left_out]
 
 
 def _room(tx: Tx | Snapshot, role: Role, wanted: Wanted) -> int:
@@ -74,20 +87,10 @@ def _room(tx: Tx | Snapshot, role: Role, wanted: Wanted) -> int:
     return 0 if tx.execute(SESSION_BUSY, (role.name, wanted.session)).fetchone() else 1
 
 
-def _queued(tx: Tx | Snapshot, wanted: Wanted, kind: MailKind, stale: int | None, limit: int) -> list[Mail]:
-    about = {
-        "role": wanted.role,
-        "session": wanted.session,
-        "kind": kind,
-        "now": tx.now,
-        "stale": stale,
-        "limit": limit,
-    }
-    return [Mail._make(row) for row in tx.execute(QUEUED, about)]
-
-
 def _within_bytes(tx: Tx | Snapshot, rows: list[Mail]) -> list[Mail]:
     """Stop before 4 MiB of bodies, but offer at least one."""
+    if len(rows) < 2:
+        return rows
     total = 0
     for n, mail in enumerate(rows):
         total += tx.execute(BODY_BYTES, (mail.id,)).fetchone()[0] or 0

@@ -22,9 +22,9 @@ from .tx import Tx
 STATE_OF: Final = "SELECT state FROM messages WHERE msg_id = ?"
 FIRST_OF_TASK: Final = (
     "SELECT from_role, family, hop, hop_budget, deadline_at, origin, labels FROM messages"
-    " WHERE task = ? AND kind = 'task' ORDER BY id LIMIT 1"
+    " WHERE task = ? AND kind IS 'task' ORDER BY id LIMIT 1"
 )
-TASK_ADDRESSED_TO: Final = "SELECT 1 FROM messages WHERE task = ? AND kind = 'task' AND to_role = ? LIMIT 1"
+TASK_ADDRESSED_TO: Final = "SELECT 1 FROM messages WHERE task = ? AND kind IS 'task' AND to_role = ? LIMIT 1"
 
 
 NOTHING_GIVEN: Final = Causality()

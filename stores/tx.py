@@ -68,6 +68,10 @@ class Tx(Snapshot):
         self.events: list[Event] = []
         self.counters: dict[str, int] | None = None
 
+    def head(self) -> int:
+        """As for a snapshot; who has written an event need not ask, since nobody else can write now."""
+        return self.events[-1].seq if self.events else super().head()
+
     def new_id(self, prefix: str) -> str:
         """`<prefix>_<uuid>`, or a bare uuid for an empty prefix; ascending."""
         return self._ids.new(prefix, self.now)

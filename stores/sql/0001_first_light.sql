@@ -59,7 +59,8 @@ CREATE TABLE messages(
 );
 CREATE UNIQUE INDEX messages_msg ON messages(msg_id);
 CREATE INDEX messages_task ON messages(task, id) WHERE task IS NOT NULL;
-CREATE INDEX messages_tasks ON messages(task, id) WHERE kind = 'task';
+-- IS, not =: else SQLite would prepare every `kind = ?` anew for each execution, as its value could bring this one in.
+CREATE INDEX messages_tasks ON messages(task, id) WHERE kind IS 'task';
 CREATE INDEX messages_queued ON messages(to_role, kind, id) WHERE state = 'queued';
 CREATE INDEX messages_in_flight ON messages(to_role, kind, id) WHERE state = 'in_flight';
 CREATE INDEX messages_due ON messages(due_at) WHERE due_at IS NOT NULL;
