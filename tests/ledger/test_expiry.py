@@ -24,7 +24,7 @@ from tests.ledger.common import (
     until_past,
 )
 
-NEAR_MS = 400
+NEAR_MS = 1000
 """A deadline far enough away to be accepted, and near enough to wait for."""
 
 
