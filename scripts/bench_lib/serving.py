@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from . import floors
 from .figures import Sample
@@ -13,6 +15,8 @@ from .process import Daemon, environment, running
 from .rows import message
 from .sending import frames, prepare, warm_up
 from .wire import Wire, call, pump
+
+STALLED: Final = 10
 
 
 def ping(home: Path, seconds: float) -> Sample:
@@ -83,22 +87,29 @@ def _command(home: Path, argv: list[str]) -> float:
 
 
 def memory(home: Path, seconds: float) -> Sample:
-    """Idle, with 10,000 queued messages, and with 10 subscribers that do not read."""
-    with running(home / "memory") as daemon:
+    """Idle, with 10,000 queued messages, and what 10 subscribers that do not read add to the same traffic."""
+    idle, queued, without = _footprints(home / "without", 0)
+    stalled = _footprints(home / "stalled", STALLED)[2]
+    found = {"idle_pss": idle[0], "idle_rss": idle[1], "queued_pss": queued[0], "queued_rss": queued[1]}
+    return {**found, "stalled_growth": stalled[0] - without[0]}
+
+
+def _footprints(home: Path, stalled: int) -> list[tuple[float, float]]:
+    """PSS and RSS of a daemon: idle, with 10,000 messages, and 20,000 later beside subscribers that do not read."""
+    with running(home) as daemon, ExitStack() as stack:
         with Wire.connect(daemon.socket) as wire:
             wire.ask("daemon/ping")
-        time.sleep(0.3)
-        idle = daemon.memory_mib()
-        with prepare(daemon) as wire:
-            pump(wire, frames(10_000, op=True), 64, 60)
-            time.sleep(0.3)
-            queued = daemon.memory_mib()
-            stalled = [Wire.connect(daemon.socket) for _ in range(10)]
-            for one in stalled:
-                one.ask("ledger/events/subscribe", after_seq=0)
-            pump(wire, frames(20_000, op=True), 64, 60)
-            growth = daemon.memory_mib()[0] - queued[0]
-            for one in stalled:
-                one.sock.close()
-    found = {"idle_pss": idle[0], "idle_rss": idle[1], "queued_pss": queued[0], "queued_rss": queued[1]}
-    return {**found, "stalled_growth": growth}
+        found = [_settled(daemon)]
+        wire = stack.enter_context(prepare(daemon))
+        pump(wire, frames(10_000, op=True), 64, 60)
+        found.append(_settled(daemon))
+        for _ in range(stalled):
+            stack.enter_context(Wire.connect(daemon.socket)).ask("ledger/events/subscribe", after_seq=0)
+        pump(wire, frames(20_000, op=True), 64, 60)
+        return [*found, _settled(daemon)]
+
+
+def _settled(daemon: Daemon) -> tuple[float, float]:
+    """What it occupies a moment later."""
+    time.sleep(0.3)
+    return daemon.memory_mib()
