@@ -172,7 +172,7 @@ async def test_mail_that_nobody_holds_is_found(tmp_path: Path) -> None:
 
 async def test_open_faults_are_found(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
-        await client.call("ledger/fault/record", kind="delivery", reason="it broke")
+        await client.call("ledger/fault/record", kind="delivery", reason="it broke", task_id="t")
         assert "1 fault" in (await findings(client))["open_faults"]["message"]
 
 
