@@ -78,6 +78,8 @@ DOUBLE = Refusal("invalid_request", "a request with this id is still in flight",
 CLIENT_GONE = Refusal("cancelled", "the client's side of the connection has ended")
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
 WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
+CHANGES_CALLER = frozenset({"ledger/attach", "ledger/detach"})
+"""What is read behind one of these begins when it is done: a client may pull, or send, in the same breath."""
 WHILE_DRAINING = WHILE_NOT_READY | {"daemon/shutdown"}
 """A second shutdown can shorten the time."""
 
@@ -111,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._backlog: deque[Item] = deque()
         self._tasks: dict[object, InFlight] = {}
         self._waiting: set[InFlight] = set()
+        self._changing: InFlight | None = None
         self._serial = 0
         self._paused = False
         self._ended = False
@@ -169,7 +172,7 @@ class Connection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Start what was read, as long as there is room for it; pause reading while there is none."""
-        while self._backlog and len(self._tasks) < REQUESTS_IN_FLIGHT and self.output.room.is_set():
+        while self._backlog and self._has_room():
             self._handle(self._backlog.popleft())
         full = bool(self._backlog)
         if full != self._paused and not self._ended and not self.transport.is_closing():
@@ -177,6 +180,9 @@ class Connection(asyncio.Protocol):
             (self.transport.pause_reading if full else self.transport.resume_reading)()
         if self._ended and not self._backlog and not self._tasks:
             self.close()
+
+    def _has_room(self) -> bool:
+        return self._changing is None and len(self._tasks) < REQUESTS_IN_FLIGHT and self.output.room.is_set()
 
     def _handle(self, item: Item) -> None:
         if isinstance(item, Owed):
@@ -257,6 +263,8 @@ class Connection(asyncio.Protocol):
 
     def _run(self, key: object, request_id: Id | None, method: str, params: bytes, reply: Reply) -> None:
         this = self._tasks[key] = InFlight(self._late)
+        if method in CHANGES_CALLER:
+            self._changing = this
         this.task = self._loop.create_task(self._answer(this, key, request_id, method, params, reply))
 
     def _notified(self, message: Notification) -> None:
@@ -293,6 +301,8 @@ class Connection(asyncio.Protocol):
         except Exception:
             code, answer = self._refuse(request_id, self.services.bug(name))
         del self._tasks[key]
+        if self._changing is this:
+            self._changing = None
         self.services.metrics.request(name if code != "method_not_found" else "", code, perf_counter() - started)
         if not self._closing:
             reply(answer)
