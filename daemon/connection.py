@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._late = services.state.name == "draining"
         self._deaf = False
-        self._pace = asyncio.Lock()
+        self._reads, self._pulls = asyncio.Lock(), asyncio.Lock()
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
 
@@ -327,13 +327,14 @@ class Connection(asyncio.Protocol):
 
     # -- for the methods
 
-    async def paced(self, read: Callable[[], Awaitable[T]]) -> T:
+    async def paced(self, read: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
         """Make an answer that may be large when the client has room for it, one at a time.
 
         A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops. Two
-        pages at once, each of up to 4 MiB, could be more than may be queued.
+        pages at once, each of up to 4 MiB, could be more than may be queued. What `writes` waits in a line of its own:
+        a read is answered while a write is held (DESIGN 4.3).
         """
-        async with self._pace:
+        async with self._pulls if writes else self._reads:
             await self.output.room.wait()
             return await read()
 

@@ -114,7 +114,7 @@ async def _offer(call: Call, wanted: Wanted) -> contract.PullResult:
         ]
         return contract.PullResult(deliveries=deliveries, as_of_seq=tx.head(), at_capacity=found.at_capacity)
 
-    result = await call.connection.paced(lambda: call.services.database.write(offer))
+    result = await call.connection.paced(lambda: call.services.database.write(offer), writes=True)
     if result is None:
         raise Refusal("cancelled", f"the connection is no longer attached to {wanted.role}")
     return result

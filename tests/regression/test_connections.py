@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
 
 from interlock.daemon import connection
 from interlock.protocol.limits import MESSAGE_BYTES
+from interlock.stores.health import STORE
 from tests.harness import PATIENCE_S, Client, served
 
 
@@ -48,3 +52,16 @@ async def test_an_unknown_name_of_megabytes_is_refused_like_any_other(tmp_path: 
         assert (await client.refused("daemon/pinf" + "f" * 1_000_000)).code == "method_not_found"
         refused = await client.refused("ledger/events/publish", role="worker", type="handoff" * 100_000)
         assert (refused.code, refused.data["expected"]) == ("invalid_params", "handoff")
+
+
+async def test_a_read_is_answered_while_a_pull_of_its_connection_waits_for_the_writer(tmp_path: Path) -> None:
+    async with served(tmp_path, roles=("worker",)) as daemon, daemon.client(role="worker") as client:
+        daemon.app.services.database.hurry()
+        with closing(sqlite3.connect(daemon.state_dir / STORE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            pull = client.start("ledger/pull")
+            read = client.start("ledger/query")
+            first, _ = await asyncio.wait([pull, read], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            other.execute("ROLLBACK")
+        assert first == {read}
+        await pull
