@@ -80,6 +80,7 @@ async def test_own_events_are_told_in_order_and_once_and_only_to_who_listens(tmp
     heard = Heard()
     async with process(tmp_path / "db") as (database, hub):
         with hub.listening(heard):
+            await heard.until(lambda: heard.nudges > 0)  # what happened before is for the listener to look up
             for _ in range(20):
                 await database.write(say_thrice)
             await heard.until(lambda: len(heard.seqs) == 60)
@@ -151,7 +152,9 @@ async def test_a_listener_may_leave_and_come_while_it_is_told(tmp_path: Path) ->
     left = asyncio.Event()
     async with process(tmp_path / "db") as (database, hub):
         with hub.listening(heard):
+            await heard.until(lambda: heard.nudges > 0)
             for _ in range(5):
+                left.clear()
                 fickle = Fickle()
                 with hub.listening(fickle):
                     await database.write(say)

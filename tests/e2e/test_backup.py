@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import sqlite3
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,12 +75,20 @@ async def test_a_backup_under_load_restores_to_what_the_feed_up_to_its_head_fold
     done = json.loads(out)
     assert done["event_head"] == head
     assert all((state / name).exists() for name in done["kept"])
+    covered = [event for event in events if event["seq"] <= head]
+    restored = stored(state / "interlock.sqlite3")  # before a process takes back what the connections of then held
+    assert restored == folded(covered)
+    assert set(restored) < set(table)
     async with spawned(tmp_path) as daemon, on(daemon) as client:
-        now = await feed(client)
-        assert [event for event in now if event["seq"] <= head] == [event for event in events if event["seq"] <= head]
-        assert await rows(client) == folded(now)
-        assert set(await rows(client)) < set(table)
-        assert (await client.call("daemon/doctor"))["findings"] == [] or (await client.call("daemon/doctor"))["ok"]
+        assert [event for event in await feed(client) if event["seq"] <= head] == covered
+        assert set(await rows(client)) == set(restored)
+        assert (await client.call("daemon/doctor"))["ok"]
+
+
+def stored(store: Path) -> dict[str, str]:
+    """The state of each message in a file that nobody has open."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as conn:
+        return dict(conn.execute("SELECT msg_id, state FROM messages").fetchall())
 
 
 def flip(backup: Path) -> None:

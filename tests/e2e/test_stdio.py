@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -53,9 +56,7 @@ def sends(count: int) -> bytes:
 
 def stored(state_dir: Path) -> set[str]:
     """The op ids of the messages on disk."""
-    import sqlite3
-
-    with sqlite3.connect(f"file:{state_dir / 'interlock.sqlite3'}?mode=ro", uri=True) as conn:
+    with closing(sqlite3.connect(f"file:{state_dir / 'interlock.sqlite3'}?mode=ro", uri=True)) as conn:
         return {row[0] for row in conn.execute("SELECT op_id FROM messages")}
 
 
@@ -128,8 +129,6 @@ def test_a_process_whose_parent_was_killed_is_gone_soon_and_all_it_acknowledged_
 
 def wait_for(pidfd: int) -> None:
     """Until a process that is not our child has ended."""
-    import select
-
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     assert poll.poll(GONE_S * 1000), "it lives on"
@@ -308,8 +307,6 @@ async def test_an_output_that_nobody_reads_ends_it_although_input_stays_open(
 
 
 async def test_one_socket_for_both_directions_serves(tmp_path: Path) -> None:
-    import socket
-
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
