@@ -31,6 +31,8 @@ SHORTEST_S: Final = 0.25
 RETENTION_S: Final = 3600.0
 DAY_MS: Final = 86_400_000
 PAGE: Final = 200
+PAGES: Final = 50
+"""Of one kind that retention takes in one pass: what is due meanwhile must not wait for years of history."""
 FAILED_S: Final = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Pauses after passes that failed in a row."""
 
@@ -116,7 +118,8 @@ class Sweeper:
         await self._bury_the_dead()
         await self._expire()
         if self._loop.time() - self._retained_at >= RETENTION_S:
-            await self._retain()
+            if not await self._retain():
+                return Pause(0.0)
             self._retained_at = self._loop.time()
         looked = await self._database.read(lambda snap: Looked(sweep.next_due(snap), snap.now))
         return _pause(looked, self._others, self._services.policy.ttl_secs)
@@ -173,10 +176,11 @@ class Sweeper:
                 await self._database.write(lambda tx: _set_aside(tx, row_id, reason))  # noqa: B023
         return found.more
 
-    async def _retain(self) -> None:
-        """Remove what is older than the settings allow, in pages (contract ledger 2.8)."""
+    async def _retain(self) -> bool:
+        """Remove what is older than the settings allow, in pages (contract ledger 2.8); whether nothing is left."""
         ledger = self._services.settings.ledger
         now = await self._database.read(lambda snap: snap.now)
+        complete = True
         retained, history = now - ledger.retention_days * DAY_MS, now - ledger.history_days * DAY_MS
         for prune, before in (
             (sweep.prune_events, retained),
@@ -185,9 +189,12 @@ class Sweeper:
             (sweep.prune_ops, retained),
             (sweep.prune_rows, history),
         ):
-            more = True
-            while more:
+            more, pages = True, 0
+            while more and pages < PAGES:
                 _, more = await self._database.write(lambda tx: prune(tx, before, PAGE))  # noqa: B023 - awaited here
+                pages += 1
+            complete = complete and not more
+        return complete
 
 
 def _has_deadline(event: Event) -> bool:
