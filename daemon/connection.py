@@ -77,6 +77,8 @@ CANCELLED = Refusal("cancelled", "cancelled before anything was committed")
 DOUBLE = Refusal("invalid_request", "a request with this id is still in flight", path="#/id")
 CLIENT_GONE = Refusal("cancelled", "the client's side of the connection has ended")
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
+READERS = 4
+"""Reads of one connection at once: as many as the store has readers."""
 WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
 CHANGES_CALLER = frozenset({"ledger/attach", "ledger/detach"})
 """What is read behind one of these begins when it is done: a client may pull, or send, in the same breath."""
@@ -104,7 +106,7 @@ class Connection(asyncio.Protocol):
             may_operate=services.settings.operator == "any" or transport_kind == "socket",
             principal=principal,
         )
-        self.output = Output(self._overflow)
+        self.output = Output(self._overflow, lambda: bool(self._tasks or self._backlog))
         self.calls = ServerCalls(self.output)
         self.subscriptions: dict[str, Any] = {}
         self.gone = asyncio.Event()
@@ -120,7 +122,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._late = services.state.name == "draining"
         self._deaf = False
-        self._reads, self._pulls = asyncio.Lock(), asyncio.Lock()
+        self._reads, self._pulls = asyncio.Semaphore(READERS), asyncio.Lock()
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
 
@@ -143,17 +145,17 @@ class Connection(asyncio.Protocol):
         return True  # what is in flight is still answered
 
     def pause_writing(self) -> None:
-        self.output.room.clear()
+        self.output.pause()
 
     def resume_writing(self) -> None:
-        self.output.room.set()
+        self.output.resume()
         self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
         self._closing = True
         self._backlog.clear()
-        self.output.room.set()
+        self.output.resume()
         self.cut(CLIENT_GONE)
         self.calls.close()
         self.services.background(self._leave())
@@ -328,15 +330,20 @@ class Connection(asyncio.Protocol):
     # -- for the methods
 
     async def paced(self, read: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
-        """Make an answer that may be large when the client has room for it, one at a time.
+        """Make an answer that may be large, and send it when the client has room for it.
 
-        A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops. Two
-        pages at once, each of up to 4 MiB, could be more than may be queued. What `writes` waits in a line of its own:
-        a read is answered while a write is held (DESIGN 4.3).
+        A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops.
+        What `writes` begins only when there is room, one at a time, since mail that is taken must be told; it waits in
+        a line of its own, so that a read is answered while a write is held (DESIGN 4.3).
         """
-        async with self._pulls if writes else self._reads:
-            await self.output.room.wait()
-            return await read()
+        if writes:
+            async with self._pulls:
+                await self.output.roomy()
+                return await read()
+        async with self._reads:
+            answer = await read()
+            await self.output.roomy()
+            return answer
 
     @contextmanager
     def waiting(self, call: Call) -> Iterator[None]:

@@ -281,6 +281,28 @@ async def test_a_client_that_does_not_read_is_read_no_further_and_gets_everythin
         await writer.wait_closed()
 
 
+async def test_a_client_that_is_owed_answers_and_never_reads_is_closed_and_what_it_held_comes_back(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, roles=("w",)) as daemon, daemon.client() as other:
+        await fill(other, 1)
+        (msg_id,) = await rows(other)
+        reader, writer = await asyncio.open_unix_connection(str(daemon.socket), limit=1 << 16)
+        writer.write(request(0, "ledger/attach", {"role": "w"}) + b"\n" + request(1, "ledger/pull", {}) + b"\n")
+        assert await reader.readline()
+        writer.write(b"".join(request(n, "ledger/get", {"msg_id": msg_id}) + b"\n" for n in range(2, 300)))
+        told = await other.call(
+            "daemon/wait", filter={"events": {"types": ["role_presence"]}}, timeout_ms=15000, after_seq=0
+        )
+        back = {"types": ["role_presence"], "roles": ["w"]}
+        offline = await other.call(
+            "daemon/wait", filter={"events": back}, timeout_ms=15000, after_seq=told["event"]["seq"]
+        )
+        assert offline["event"]["data"] == {"state": "offline"}
+        assert await rows(other) == {msg_id: "queued"}
+        writer.transport.abort()
+
+
 async def stalled(daemon: Served) -> bool:
     """Whether a connection of it has a client that does not read."""
     return any(not connection.output.room.is_set() for connection in daemon.app.services.connections)
