@@ -79,13 +79,16 @@ class Batch:
         now = self._timeline.now(last_instant(conn))
         done: list[Done] = []
         kept: list[Tx] = []
+        memo: dict[str, Any] = {}
         for job in jobs:
-            tx = Tx(conn.execute, now, self._ids)
+            tx = Tx(conn.execute, now, self._ids, memo)
             result = _guarded(conn, job, tx) if savepoints else _plain(conn, job, tx, alone=len(jobs) == 1)
             done.append(result)
             if result.error is None:
                 kept.append(tx)
-            elif not conn.in_transaction:
+                continue
+            memo.clear()  # it may be of what was undone
+            if not conn.in_transaction:
                 return Outcome(done=done)  # it was alone, and is undone
         changes = conn.total_changes - before
         started = time.perf_counter()

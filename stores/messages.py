@@ -5,6 +5,8 @@ Every move goes through `move`, which writes the row and its `ledger_state` even
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -86,6 +88,15 @@ NO_BODY, HAS_BODY, BODY_PRUNED = 0, 1, 2
 NEW: Final = Mail._fields[1 : Mail._fields.index("due_at") + 1]
 INSERT: Final = f"INSERT INTO messages({', '.join(NEW)}, deliveries, requeued, body) VALUES ({'?, ' * len(NEW)}0, 0, ?)"
 """A new row: its columns `NEW` and its body. What it cannot have yet is left out: the driver is slow with NULLs."""
+RARE: Final = (
+    *("to_session", "parent_task", "hop_budget", "deadline_at", "origin", "reply_to", "outcome", "control"),
+    *("ttl_ms", "reason", "due_at"),
+)
+PLAIN: Final = tuple(name for name in NEW if name not in RARE)
+INSERT_PLAIN: Final = (
+    f"INSERT INTO messages({', '.join(PLAIN)}, deliveries, requeued, body) VALUES ({'?, ' * len(PLAIN)}0, 0, ?)"
+)
+"""The same for the many rows that have nothing in the columns `RARE`."""
 BY_MSG_ID: Final = f"SELECT {COLUMNS} FROM messages WHERE msg_id = ?"
 BODY_OF: Final = "SELECT body FROM messages WHERE id = ?"
 UPDATE: Final = (
@@ -98,6 +109,11 @@ SET_VERDICT: Final = (
 )
 
 
+_rare = itemgetter(*map(Mail._fields.index, RARE))
+_plain = itemgetter(*map(Mail._fields.index, PLAIN))
+_NOTHING_RARE: Final = (None,) * len(RARE)
+
+
 def find(tx: Tx | Snapshot, msg_id: str) -> Mail:
     """The row of a message. Raises `not_found`."""
     row = tx.execute(BY_MSG_ID, (msg_id,)).fetchone()
@@ -108,7 +124,11 @@ def find(tx: Tx | Snapshot, msg_id: str) -> Mail:
 
 def insert(tx: Tx, mail: Mail, body: bytes | None) -> None:
     """Store a new row, whose id the store gives, and say so in the feed."""
-    tx.execute(INSERT, (*mail[1 : len(NEW) + 1], None if body is None else body.decode()))
+    text = None if body is None else body.decode()
+    if _rare(mail) == _NOTHING_RARE:
+        tx.execute(INSERT_PLAIN, (*_plain(mail), text))
+    else:
+        tx.execute(INSERT, (*mail[1 : len(NEW) + 1], text))
     announce(tx, mail)
 
 
@@ -176,7 +196,7 @@ def announce(tx: Tx, mail: Mail) -> None:
         msg_id=mail.msg_id,
         op_id=mail.op_id,
         kind=mail.kind,
-        from_=Principal(role=RoleRef(role=mail.from_role)),
+        from_=principal(mail.from_role),
         to=addressee(mail),
         task=mail.task,
         state=mail.state,
@@ -192,7 +212,13 @@ def announce(tx: Tx, mail: Mail) -> None:
 
 def addressee(mail: Mail) -> Principal:
     """Whom the row is for."""
-    return Principal(role=RoleRef(role=mail.to_role, session=mail.to_session))
+    return principal(mail.to_role, mail.to_session)
+
+
+@lru_cache(maxsize=4096)
+def principal(role: str, session: str | None = None) -> Principal:
+    """A principal in the long form; the same few are told again and again."""
+    return Principal(role=RoleRef(role=role, session=session))
 
 
 def has_verdict(tx: Tx | Snapshot, task: str | None) -> bool:
@@ -236,7 +262,7 @@ def record(mail: Mail) -> LedgerRow:
         msg_id=mail.msg_id,
         op_id=mail.op_id,
         kind=mail.kind,
-        from_=Principal(role=RoleRef(role=mail.from_role)),
+        from_=principal(mail.from_role),
         to=addressee(mail),
         causality=causality(mail),
         outcome=mail.outcome,
@@ -269,7 +295,7 @@ def envelope(tx: Tx | Snapshot, mail: Mail) -> Envelope:
     return Envelope(
         kind=mail.kind,
         to=addressee(mail),
-        from_=Principal(role=RoleRef(role=mail.from_role)),
+        from_=principal(mail.from_role),
         msg_id=mail.msg_id,
         op_id=mail.op_id,
         causality=causality(mail),

@@ -52,6 +52,7 @@ def attach(tx: Tx, caller: Caller, role: str, holds: Iterable[str], dead: Collec
     lost: list[str] = []
     for msg_id in dict.fromkeys(holds):
         (held if _take_up(tx, caller, role, msg_id, dead) else lost).append(msg_id)
+    tx.memo.pop(role, None)
     tx.execute(ATTACH, (role, caller.instance_id, caller.holder, tx.now))
     if known.presence == "offline":
         tx.emit("ledger", "role_presence", role, RolePresence(state="online"), role=role)
@@ -94,6 +95,7 @@ def let_go(tx: Tx, role: str, holder: str, cause: str, policy: RequeuePolicy) ->
 
 def leave(tx: Tx, role: str, holder: str) -> None:
     """Forget an attachment; the last one gone says `offline`. Nothing may be held any more."""
+    tx.memo.pop(role, None)
     if tx.execute(DETACH, (role, holder)).rowcount and not tx.execute(ANYBODY, (role,)).fetchone():
         tx.emit("ledger", "role_presence", role, RolePresence(state="offline"), role=role)
 

@@ -69,6 +69,14 @@ def find(tx: Tx | Snapshot, name: str) -> Known | None:
     return None if row is None else Known(_role(row), "online" if row[5] else "offline")
 
 
+def addressee(tx: Tx, name: str, path: str) -> Known:
+    """As `need`, read once per transaction: most mail of a batch goes to few roles."""
+    known: Known | None = tx.memo.get(name)
+    if known is None:
+        known = tx.memo[name] = need(tx, name, path)
+    return known
+
+
 def need(tx: Tx | Snapshot, name: str, path: str | None = None) -> Known:
     """The role. Raises `not_found` with up to five near names (field C75)."""
     known = find(tx, name)
@@ -103,6 +111,7 @@ def put(tx: Tx, role: Role) -> bool:
     if old is not None and old.role == role:
         return False
     senders = None if role.allowed_senders is UNSET else msgspec.json.encode(role.allowed_senders).decode()
+    tx.memo.pop(role.name, None)
     tx.execute(PUT, (role.name, role.admin, role.max_sessions, senders, role.note_queue, tx.now))
     tx.emit("ledger", "role_changed", role.name, RoleChanged(change="upserted", role=role), role=role.name)
     return True
@@ -118,6 +127,7 @@ def sync(tx: Tx, roles: Sequence[Role]) -> tuple[list[str], list[str]]:
     upserted = [role.name for role in roles if put(tx, role)]
     for name in gone:
         role = need(tx, name).role
+        tx.memo.pop(name, None)
         tx.execute(REMOVE, (name,))
         tx.execute(REMOVE_CURSOR, (name,))
         tx.emit("ledger", "role_changed", name, RoleChanged(change="removed", role=role), role=name)

@@ -85,14 +85,15 @@ def send(tx: Tx, who: Sender, message: Envelope) -> tuple[Mail, Presence]:
     to = address(message.to)
     if message.msg_id is not None:
         _refuse_duplicate(tx, message.msg_id)
-    known = roles.need(tx, to.role, "/to")
+    known = roles.addressee(tx, to.role, "/to")
     given = message.causality or NOTHING_GIVEN
     task = given.task or (message.control.task_id if message.control else None)
     first = _first(tx, task)
     if not who.admin:
         _permit(tx, who, known.role, message, first)
+    uuid = tx.new_id("")
     if task is None and message.kind == "task":
-        task = tx.new_id("task")
+        task = f"task_{uuid}"
     derived = place(
         kind=message.kind,
         given=given,
@@ -105,7 +106,7 @@ def send(tx: Tx, who: Sender, message: Envelope) -> tuple[Mail, Presence]:
         check_bounds(derived, tx.now)
     if message.kind == "note" and known.presence == "offline" and not known.role.note_queue:
         raise Refusal("recipient_offline", f"nobody is attached to {to.role}, and it queues no notes", role=to.role)
-    mail = _row(tx, who, to, message, derived)
+    mail = _row(tx, who, to, message, derived, message.msg_id or f"msg_{uuid}")
     body = None if message.body is None else msgspec.json.encode(message.body)
     messages.insert(tx, mail, body)
     if message.kind == "completion":
@@ -153,11 +154,11 @@ def _permit(tx: Tx, who: Sender, addressee: Role, message: Envelope, first: Task
     raise Refusal("sender_not_allowed", f"{to} takes no mail from {who.role}", role=to, sender=who.role)
 
 
-def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place) -> Mail:
+def _row(tx: Tx, who: Sender, to: Address, message: Envelope, derived: Place, msg_id: str) -> Mail:
     expires_at = messages.over_at(tx.now, message.ttl_ms)
     return Mail(
         id=0,
-        msg_id=message.msg_id or tx.new_id("msg"),
+        msg_id=msg_id,
         op_id=message.op_id,
         kind=message.kind,
         from_role=who.role,

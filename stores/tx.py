@@ -60,11 +60,13 @@ class Tx(Snapshot):
     """One job inside the write transaction. It may be run twice (the batch is redone when a neighbour fails), so a job
     has no effect but through its Tx; what it emitted and counted goes out only when it is committed."""
 
-    __slots__ = ("_ids", "counters", "events")
+    __slots__ = ("_ids", "counters", "events", "memo")
 
-    def __init__(self, execute: Execute, now: int, ids: Ids) -> None:
+    def __init__(self, execute: Execute, now: int, ids: Ids, memo: dict[str, Any] | None = None) -> None:
         super().__init__(execute, now)
         self._ids = ids
+        self.memo = {} if memo is None else memo
+        """What one job read and the next of the same transaction need not read again. Who changes it must forget it."""
         self.events: list[Event] = []
         self.counters: dict[str, int] | None = None
 
