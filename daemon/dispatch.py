@@ -132,6 +132,7 @@ def invoke(tx: Tx, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
         lambda: ops.fingerprint(method.name, content(raw), op_role(call.caller, params)),
         method.result,
         lambda: (_obey(tx, bound, call, params), None),
+        call.services.history_ms if method.kept_as_history else 0,
     )
 
 

@@ -74,6 +74,8 @@ class Services:
         self.metrics = Metrics()
         self.connections: set[Connection] = set()
         self.policy = RequeuePolicy(settings.ledger.requeue_max_attempts, settings.ledger.requeue_ttl_secs)
+        self.history_ms = (settings.ledger.history_days - settings.ledger.retention_days) * 86_400_000
+        """How much longer final rows are kept than events are."""
         self.log = get_logger("interlock")
         self.on_connection_gone: Callable[[Connection], Awaitable[None]] | None = None
         self._database: Database | None = None

@@ -27,6 +27,7 @@ class Method(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
 
     `kind` decides where its function runs (DESIGN 2): `read` on a reader's snapshot, `write` in the writer's
     transaction, `async` on the loop. `errors` are the string codes worth naming beside `COMMON_ERRORS`.
+    `kept_as_history`: what it creates has no one subject, so its op id is kept as long as final rows are (DESIGN 3.4).
     """
 
     name: str
@@ -38,6 +39,7 @@ class Method(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
     gate: bool = False
     idempotent: Idempotency = "nature"
     operator_only: bool = False
+    kept_as_history: bool = False
     aliases: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 

@@ -291,6 +291,7 @@ BATCH = Method(
     result=BatchResult,
     kind="write",
     idempotent="op_id",
+    kept_as_history=True,
     errors=("op_conflict",),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,6 +19,13 @@ _canonical = msgspec.json.Encoder(order="sorted").encode
 _encode = msgspec.json.Encoder().encode
 
 R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Made(NamedTuple, Generic[R]):
+    """What a command answers, and what it created that is kept on its own, if anything."""
+
+    result: R
+    subject: str | None
 
 
 def fingerprint(method: str, content: Any, *caller: object) -> bytes:
@@ -36,9 +43,9 @@ def replay(tx: Tx, op_id: str, method: str, print_: bytes, result: type[R]) -> R
     return msgspec.structs.replace(msgspec.json.decode(row[2], type=result), replayed=True)
 
 
-def keep(tx: Tx, op_id: str, method: str, print_: bytes, result: msgspec.Struct, subject: str | None = None) -> None:
-    """Remember a result under its op id. `subject` is what it created, and how long it is kept."""
-    tx.execute(KEEP, (op_id, method, print_, _encode(result), subject, tx.now))
+def keep(tx: Tx, op_id: str, method: str, print_: bytes, made: Made[Any], longer_ms: int) -> None:
+    """Remember a result under its op id: as long as its subject, else `longer_ms` longer than other op ids."""
+    tx.execute(KEEP, (op_id, method, print_, _encode(made.result), made.subject, tx.now + longer_ms))
 
 
 def once(
@@ -48,6 +55,7 @@ def once(
     print_: Callable[[], bytes],
     result: type[R],
     run: Callable[[], tuple[R, str | None]],
+    longer_ms: int = 0,
 ) -> R:
     """Run a command at most once per op id. `run` returns its result and the subject that it created, if any."""
     if op_id is None:
@@ -56,6 +64,6 @@ def once(
     earlier = replay(tx, op_id, method, mark, result)
     if earlier is not None:
         return earlier
-    made, subject = run()
-    keep(tx, op_id, method, mark, made, subject)
-    return made
+    made = Made(*run())
+    keep(tx, op_id, method, mark, made, longer_ms)
+    return made.result

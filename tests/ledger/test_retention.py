@@ -162,6 +162,8 @@ async def test_after_retention_days_events_bodies_of_acked_rows_and_closed_fault
     async with served(tmp_path, roles=("b",)) as daemon, daemon.client() as operator:
         made = await make_history(operator)
         await operator.call("ledger/events/publish", type="handoff", role="b", op_id="op-published")
+        steps = [{"method": "ledger/send", "params": {"kind": "note", "to": "b", "body": {"text": "in a batch"}}}]
+        await operator.call("daemon/batch", steps=steps, op_id="op-batch")
         last = await head(operator)
     grow_old(tmp_path / "state", 15)
     async with served(tmp_path) as daemon, daemon.client() as operator:
@@ -176,6 +178,8 @@ async def test_after_retention_days_events_bodies_of_acked_rows_and_closed_fault
         assert (await operator.call("ledger/query", op_id="op-acked"))["rows"][0]["msg_id"] == made["acked"]
         published = await operator.call("ledger/events/publish", type="handoff", role="b", op_id="op-published")
         assert "replayed" not in published
+        # What a batch created is history: its op id stays as long as final rows do.
+        assert (await operator.call("daemon/batch", steps=steps, op_id="op-batch"))["replayed"]
         faults = (await operator.call("ledger/fault/list"))["faults"]
         assert [fault["task_id"] for fault in faults] == ["open"]
         assert (await operator.call("ledger/task", task="T-acked"))["verdict"]["outcome"] == "done"
