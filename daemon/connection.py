@@ -11,71 +11,29 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 from interlock.protocol import envelope
-from interlock.protocol.envelope import Batch, Id, Invalid, Member, Notification, Request, Response
+from interlock.protocol.envelope import Batch, Id, Invalid, Notification, Request, Response
 from interlock.protocol.framing import BadHeader, Framing, Oversized, Splitter
 from interlock.protocol.limits import OUTPUT_BYTES, REQUESTS_IN_FLIGHT, WAITING_CALLS
 
 from . import dispatch
 from .calls import ServerCalls
 from .dispatch import Bound, Call
+from .in_flight import CANCELLED, CLIENT_GONE, DOUBLE, Draining, InFlight, Item, Owed, Reply, another, no_answer
 from .output import Output
 from .services import Services
 
 T = TypeVar("T")
-Reply = Callable[[bytes], None]
 
-
-class InFlight:
-    """One request that has begun. A cancel may come before its task ran for the first time, so it leaves a note.
-
-    `late`: it was read while the daemon drains.
-    """
-
-    __slots__ = ("late", "started", "task", "why")
-
-    def __init__(self, late: bool) -> None:
-        self.late = late
-        self.started = False
-        self.task: asyncio.Task[None] | None = None
-        self.why: Refusal | None = None
-
-    def cancel(self, why: Refusal) -> None:
-        """End it with this answer, unless its transaction has begun: then its result is the answer."""
-        self.why = why
-        if self.started and self.task is not None:
-            self.task.cancel()
-
-    def check(self) -> None:
-        """Raise what it was ended with: a transaction that had begun took the cancellation itself back."""
-        if self.why is not None:
-            raise _another(self.why)
-
-
-class Owed(NamedTuple):
-    """A member of a batch that waits for its turn, and where its answer goes."""
-
-    message: Member
-    reply: Reply
-
-
-class Draining:
-    """What was read behind it is late."""
-
-
-Item = bytes | Oversized | BadHeader | Owed | Draining
 
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
-CANCELLED = Refusal("cancelled", "cancelled before anything was committed")
-DOUBLE = Refusal("invalid_request", "a request with this id is still in flight", path="#/id")
-CLIENT_GONE = Refusal("cancelled", "the client's side of the connection has ended")
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
 READERS = 4
 """Reads of one connection at once: as many as the store has readers."""
@@ -274,7 +232,7 @@ class Connection(asyncio.Protocol):
             self._cancel(message)
         elif message.method not in IGNORED:
             self._serial += 1
-            self._run((None, self._serial), None, message.method, message.params, _no_answer)
+            self._run((None, self._serial), None, message.method, message.params, no_answer)
 
     def _cancel(self, message: Notification) -> None:
         """Unknown, finished or malformed: ignored (contract daemon 1.4). The id is matched with its type."""
@@ -349,7 +307,7 @@ class Connection(asyncio.Protocol):
     def waiting(self, call: Call) -> Iterator[None]:
         """The call waits: at most 128 do, and the end of input ends them. Raises `at_capacity`."""
         if self._ended:
-            raise _another(CLIENT_GONE)
+            raise another(CLIENT_GONE)
         if self.services.state.name == "draining":
             raise self.services.not_ready()
         if len(self._waiting) >= WAITING_CALLS:
@@ -430,12 +388,3 @@ class Connection(asyncio.Protocol):
         finally:
             self.services.connections.discard(self)
             self.gone.set()  # whatever failed: the end of the process waits for this
-
-
-def _another(why: Refusal) -> Refusal:
-    """The same refusal as an object of its own: one that many requests raise would keep the frames of them all."""
-    return Refusal(why.code, why.message, **why.data)
-
-
-def _no_answer(_answer: bytes) -> None:
-    """Where the answer of a notification goes."""

@@ -21,7 +21,8 @@ from interlock.stores import ops
 from interlock.stores.tx import Snapshot, Tx
 
 if TYPE_CHECKING:
-    from .connection import Connection, InFlight
+    from .connection import Connection
+    from .in_flight import InFlight
     from .services import Services
 
 P = TypeVar("P", bound=msgspec.Struct)

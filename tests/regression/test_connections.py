@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from interlock.daemon import connection
+from interlock.daemon import in_flight
 from interlock.protocol.limits import MESSAGE_BYTES
 from interlock.stores.health import STORE
 from tests.harness import PATIENCE_S, Client, served
@@ -29,7 +29,7 @@ async def test_a_cancel_leaves_nothing_of_its_request_behind(tmp_path: Path) -> 
     async with served(tmp_path, roles=("worker",)) as daemon, daemon.client(role="worker") as client:
         for _ in range(5):
             assert await cancelled_before_it_ran(client) == "cancelled"
-        for shared in (connection.CANCELLED, connection.CLIENT_GONE, connection.DOUBLE):
+        for shared in (in_flight.CANCELLED, in_flight.CLIENT_GONE, in_flight.DOUBLE):
             assert shared.__traceback__ is None
 
 
