@@ -1,7 +1,7 @@
 """Every refusal that a method of the daemon and of delivery can answer, with what brings it about and its data.
 
-A case is one row: method and code, who calls, what is done before, the params, and what `data` must say. `test_refusals`
-plays each through the wire and compares the pairs with the declarations, in both directions.
+A case is one row: method and code, who calls, what is done before, the params, and what `data` must say.
+`test_refusals` plays each through the wire and compares the pairs with the declarations, in both directions.
 """
 
 from __future__ import annotations
