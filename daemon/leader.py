@@ -25,7 +25,7 @@ from .version import VERSION
 
 ANNOUNCE_S: Final = 1.0
 """How long the start waits for the event that says who leads: a store that is locked or full must not keep it back."""
-TRY_S: Final = 2.0
+TRY_S: Final = 1.0
 """How often a follower tries for the lock, and the leader looks after its socket file."""
 
 
