@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
             may_operate=services.settings.operator == "any" or transport_kind == "socket",
             principal=principal,
         )
-        self.output = Output(self._overflow, lambda: bool(self._tasks or self._backlog))
+        self.output = Output(self._overflow, lambda: bool(len(self._tasks) > len(self._waiting) or self._backlog))
         self.calls = ServerCalls(self.output)
         self.subscriptions: dict[str, Any] = {}
         self.gone = asyncio.Event()

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from interlock.protocol.framing import Framing, wrap
 from interlock.protocol.limits import OUTPUT_BYTES
 
-HIGH_WATER = 1 << 20
-"""Above this, work that would make more output waits (paced reads, subscriptions); requests are not read."""
+HIGH_WATER = 1 << 16
+"""Above this, work that would make more output waits (paced reads, subscriptions); requests are not read.
+
+It is small, since what waits here counts as written: a subscription's backlog stands behind it (contract ledger 8)."""
 STALL_S = 5.0
-"""A client that is owed answers and reads not one byte for so long, while more than 1 MiB waits, does not read."""
+"""A client that is owed answers and reads not one byte for so long, while that much waits for it, does not read."""
 
 
 class Output:

@@ -23,8 +23,8 @@ def corrected(params: object, problem: Problem, is_clean: Callable[[bytes], bool
     if problem.fix is None or not problem.path:
         return None
     mended = _mended(params, problem.path, problem.fix)
-    if _holds_secret(mended):
-        return None
+    if _holds_secret(mended) or (problem.fix.how == "drop" and _at(mended, problem.path[:-1]) == {}):
+        return None  # an inner object that lost its only field says nothing any more: what belongs there is a guess
     encoded = msgspec.json.encode(mended)
     return mended if len(encoded) <= EXAMPLE_BYTES and is_clean(encoded) else None
 
@@ -43,6 +43,12 @@ def _mended(value: Any, path: Path, fix: Fix) -> Any:
         elif fix.how == "rename":
             mended[str(fix.value)] = value.get(str(fix.value), item)
     return mended
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value if path else None
 
 
 def _inner(value: Any, rest: Path, fix: Fix) -> Any:

@@ -147,7 +147,7 @@ class CursorResult(Result, frozen=True, kw_only=True):
     """The cursor as stored."""
 
     cursor: Cursor
-    updated_at: Time | None = None
+    updated_at: Time
 
 
 SINCE = Method(

@@ -12,6 +12,7 @@ from . import roles
 from .tx import Snapshot, Tx
 
 FIND: Final = "SELECT seq, msg_id, updated_at FROM cursors WHERE kind = ? AND name = ?"
+ROLE_SINCE: Final = "SELECT updated_at FROM roles WHERE name = ?"
 PUT: Final = (
     "INSERT INTO cursors(kind, name, seq, msg_id, updated_at) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT(kind, name) DO UPDATE SET seq = excluded.seq, msg_id = excluded.msg_id,"
@@ -24,16 +25,20 @@ def put(tx: Tx, kind: str, name: str, seq: int, msg_id: str | None) -> None:
     tx.execute(PUT, (kind, name, seq, msg_id, tx.now))
 
 
-def get_inbox(tx: Tx | Snapshot, name: str) -> tuple[Cursor, str | None]:
-    """A role's inbox cursor and when it moved; one that was never pulled stands at 0. Raises `not_found`."""
+def get_inbox(tx: Tx | Snapshot, name: str) -> tuple[Cursor, str]:
+    """A role's inbox cursor and when it moved; one never pulled stands at 0, for as long as the role is as it is.
+
+    Raises `not_found`.
+    """
     roles.need(tx, name, "/name")
     row = tx.execute(FIND, ("inbox", name)).fetchone()
     if row is None:
-        return Cursor(kind="inbox", name=name, seq=0), None
+        since: int = tx.execute(ROLE_SINCE, (name,)).fetchone()[0]
+        return Cursor(kind="inbox", name=name, seq=0), rfc3339(since)
     return Cursor(kind="inbox", name=name, seq=row[0], msg_id=row[1]), rfc3339(row[2])
 
 
-def set_inbox(tx: Tx, name: str, seq: int, msg_id: str | None) -> tuple[Cursor, str | None]:
+def set_inbox(tx: Tx, name: str, seq: int, msg_id: str | None) -> tuple[Cursor, str]:
     """Move a role's inbox cursor, either way. Raises `not_found`, `cursor_ahead`."""
     roles.need(tx, name, "/name")
     head = tx.head()

@@ -116,6 +116,8 @@ def get_cursor(snap: Snapshot, call: Call, params: contract.CursorGetParams) -> 
 @writes(contract.CURSOR_SET)
 def set_cursor(tx: Tx, call: Call, params: contract.CursorSetParams) -> contract.CursorResult:
     if params.kind == "hook":
+        if params.msg_id is not None:
+            raise Refusal("invalid_params", "only an inbox cursor has a message", path="/msg_id", expected="nothing")
         if not call.caller.operator:
             raise Refusal("not_admin", "a hook's cursor is the operator's")
         raise cursors.no_hook(params.name)

@@ -230,8 +230,10 @@ async def test_a_pull_stops_before_four_mib_of_bodies_but_offers_at_least_one(tm
 
 async def test_the_inbox_cursor_remembers_the_last_offer(tmp_path: Path) -> None:
     async with served(tmp_path, roles=("b",)) as daemon, daemon.client() as operator, daemon.client(role="b") as b:
+        made = (await b.call("ledger/role/list"))["roles"][0]["updated_at"]
         assert await b.call("ledger/cursor/get", kind="inbox", name="b") == {
-            "cursor": {"kind": "inbox", "name": "b", "seq": 0}
+            "cursor": {"kind": "inbox", "name": "b", "seq": 0},
+            "updated_at": made,
         }
         sent = [await send(operator, "b", "note") for _ in range(2)]
         found = await b.call("ledger/pull", limit=2)
