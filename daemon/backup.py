@@ -23,6 +23,8 @@ from interlock.stores.health import STORE
 from .services import Services
 
 MANIFEST: Final = "manifest.json"
+PARTIAL_BYTES: Final = 48
+"""What the name of an unfinished backup has behind that of the finished one."""
 STORES: Final = (STORE, "workspaces/registry.sqlite3", "workspaces/db/*.sqlite3")
 """The databases of a state directory (DESIGN 4.1). Named one by one: a backup may lie in the directory itself."""
 
@@ -63,6 +65,8 @@ def _check_target(target: Path) -> None:
         problem = "a path where nothing is yet"
     elif not target.parent.is_dir():
         problem = "a path in a directory that exists"
+    elif len(os.fsencode(target.name)) + PARTIAL_BYTES > os.pathconf(target.parent, "PC_NAME_MAX"):
+        problem = "a shorter name"
     if problem is not None:
         raise Refusal("invalid_params", f"the backup needs {problem}", path="/path", expected=problem)
 

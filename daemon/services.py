@@ -115,9 +115,8 @@ class Services:
 
     def no_method(self, name: str) -> Refusal:
         """The refusal of a method that does not exist, with the nearest that does."""
-        near = difflib.get_close_matches(name[:COMPARED], self.methods, 1, 0.3)
-        expected = {"expected": near[0]} if near else {}
-        return Refusal("method_not_found", f"there is no method {name[:256]}", **expected)
+        near = difflib.get_close_matches(name[:COMPARED], self.methods, 1, 0.0)
+        return Refusal("method_not_found", f"there is no method {name[:256]}", expected=near[0])
 
     def bug(self, what: str) -> Refusal:
         """Log the exception that is being handled; what the client gets is an id to find it by, nothing else."""

@@ -36,6 +36,8 @@ class Checkpoints:
 
     def __init__(self, file: StoreFile) -> None:
         self.leader = False
+        self.patience = GUARD_SECONDS
+        """Seconds that a step waits for other processes' locks."""
         self._file = file
         self._guard: sqlite3.Connection | None = None
         self._expected = 0.0
@@ -88,7 +90,7 @@ class Checkpoints:
         if self._guard is None:
             self._file.check()
             self._guard = connect(self._file.path, "mode=rw", busy_seconds=0)
-        begin(self._guard, lambda: GUARD_SECONDS)
+        begin(self._guard, lambda: self.patience)
         try:
             blocked, pages, moved = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         finally:

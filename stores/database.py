@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from interlock.lifecycle.events import Event
+from interlock.lifecycle.refusal import Refusal
 
 from .batch import Batch
 from .checkpoints import Checkpoints
@@ -142,7 +143,12 @@ class Database:
     @property
     def failed(self) -> str | None:
         """Why the store could not be used when it was last written to; None when it could."""
-        return self._writer.failed
+        try:
+            self._file.check()  # asked of the file system each time: it may have been moved, or put back, just now
+        except Refusal as refusal:
+            return str(refusal.data["reason"])
+        failed = self._writer.failed
+        return None if failed is not None and failed.startswith("file_replaced") else failed
 
     def hurry(self) -> None:
         """Do not let another process's lock keep the end back: what cannot be written soon is refused as `busy`."""

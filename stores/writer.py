@@ -153,7 +153,7 @@ class Writer:
 
     def hurry(self) -> None:
         """From now on wait only briefly for locks of other processes: we are about to end."""
-        self._batch.patience = HURRY_SECONDS
+        self._batch.patience = self._checkpoints.patience = HURRY_SECONDS
 
     async def drain(self) -> None:
         """Take no more jobs and finish those that are queued."""
