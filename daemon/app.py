@@ -50,6 +50,8 @@ class App:
         self._wire = wire
         self._joined = False
         self._stop = asyncio.Event()
+        self.why: str | None = None
+        """What the process was stopped by; None while it was not."""
         self._drain_until: float | None = None
         self._draining: asyncio.Timeout | None = None
         self._holders = itertools.count(1)
@@ -65,8 +67,9 @@ class App:
         )
         self.services.on_connection_gone = self._connection_gone
 
-    def stop(self, drain_ms: int) -> None:
+    def stop(self, drain_ms: int, why: str = "daemon/shutdown") -> None:
         """Begin to stop. A second call can only shorten the time."""
+        self.why = self.why or why
         until = asyncio.get_running_loop().time() + drain_ms / 1000
         self._drain_until = until if self._drain_until is None else min(self._drain_until, until)
         if self._draining is not None and not self._draining.expired():
@@ -150,7 +153,7 @@ class App:
     async def _open_stdio(self) -> None:
         self._joined = True
         holder = f"{self.services.instance_id}/{next(self._holders)}"
-        client = Connection(self.services, holder, "stdio", on_end=lambda: self.stop(STDIO_DRAIN_MS))
+        client = Connection(self.services, holder, "stdio", on_end=lambda: self.stop(STDIO_DRAIN_MS, "end of input"))
         await stdio.open_stdio(client, self._wire)
 
     async def _open_database(self) -> Database:
@@ -230,7 +233,7 @@ class App:
             loop.add_signal_handler(number, self._signalled)
 
     def _signalled(self) -> None:
-        self.stop(0 if self._stop.is_set() else DRAIN_MS)
+        self.stop(0 if self._stop.is_set() else DRAIN_MS, "signal")
 
     async def _watch_idle(self) -> None:
         """Leave after `--idle-exit` seconds without a connection and without mail in flight."""
@@ -245,7 +248,7 @@ class App:
                 idle_since = loop.time()
             elif loop.time() - idle_since >= seconds:
                 self.services.log.info("idle")
-                self.stop(DRAIN_MS)
+                self.stop(DRAIN_MS, "idle")
                 return
 
     async def _in_flight(self) -> int:

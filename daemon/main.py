@@ -49,6 +49,7 @@ def _serve(settings: Settings, wire: stdio.Wire | None) -> int:
         app = App(settings, wire)  # made inside the loop: its parts belong to it
         app.listen_to_signals()
         await app.run(_spare_collector)
+        logs.get_logger("interlock").info("stopped", why=app.why)
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())
