@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from typing import Final
-
-VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""Meant for this process: whoever starts a child leaves them out of its environment."""
 
 
 def notify(state: str, environ: Mapping[str, str] = os.environ) -> bool:

@@ -8,7 +8,7 @@ from interlock.lifecycle.mail import Verdict
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.times import rfc3339
 
-from . import roles
+from . import moves, roles
 from .messages import COLUMNS, Mail
 from .tx import Snapshot
 
@@ -32,9 +32,7 @@ LOWEST: Final = "SELECT min(id) FROM messages"
 OF_TASK: Final = f"SELECT {COLUMNS} FROM messages WHERE task = ? AND id > ? ORDER BY id LIMIT ?"
 ANY_OF_TASK: Final = "SELECT 1 FROM messages WHERE task = ? LIMIT 1"
 VERDICT: Final = "SELECT outcome, by_what, at_ms FROM verdicts WHERE task = ?"
-COUNT_QUEUED: Final = "SELECT count(*) FROM messages WHERE state = 'queued' AND to_role = ?"
 COUNT_NOTES: Final = "SELECT count(*) FROM messages WHERE state = 'queued' AND to_role = ? AND kind = 'note'"
-COUNT_IN_FLIGHT: Final = "SELECT count(*) FROM messages WHERE state = 'in_flight' AND to_role = ?"
 OLDEST: Final = (
     "SELECT enqueued_at FROM messages WHERE state = 'queued' AND to_role = ? AND kind = ? ORDER BY id LIMIT 1"
 )
@@ -125,13 +123,9 @@ def depth(snap: Snapshot, role: str) -> DepthOf:
     if snap.execute(roles.EXISTS, (role,)).fetchone() is None:
         raise roles.unknown(snap, role)
     queued, notes, in_flight = (
-        snap.execute(sql, (role,)).fetchone()[0] for sql in (COUNT_QUEUED, COUNT_NOTES, COUNT_IN_FLIGHT)
+        snap.execute(sql, (role,)).fetchone()[0] for sql in (roles.COUNT_QUEUED, COUNT_NOTES, roles.COUNT_IN_FLIGHT)
     )
-    oldest = [
-        row[0]
-        for kind in ("task", "completion", "note", "control")
-        if (row := snap.execute(OLDEST, (role, kind)).fetchone())
-    ]
+    oldest = [row[0] for kind in moves.KINDS if (row := snap.execute(OLDEST, (role, kind)).fetchone())]
     return DepthOf(role, queued - notes, notes, in_flight, min(oldest, default=None))
 
 

@@ -8,7 +8,7 @@ from interlock.lifecycle import delivery
 from interlock.lifecycle.mail import DAEMON, Pruned
 from interlock.lifecycle.times import rfc3339
 
-from . import feed, messages, moves
+from . import feed, messages, moves, presence
 from .messages import COLUMNS, Mail
 from .tx import Snapshot, Tx
 
@@ -18,7 +18,6 @@ DUE: Final = "SELECT id FROM messages WHERE due_at <= ? ORDER BY due_at, id LIMI
 BY_ID: Final = f"SELECT {COLUMNS} FROM messages WHERE id = ?"
 NOT_DUE: Final = "UPDATE messages SET due_at = NULL WHERE id = ?"
 IDENTITY: Final = "SELECT msg_id, to_role FROM messages WHERE id = ?"
-ANYBODY: Final = "SELECT 1 FROM attachments WHERE role = ? LIMIT 1"
 NEXT_DUE: Final = "SELECT min(due_at) FROM messages WHERE due_at IS NOT NULL"
 ROLES_WITH_NOBODY: Final = (
     "SELECT name FROM roles WHERE NOT EXISTS (SELECT 1 FROM attachments WHERE role = name) ORDER BY name"
@@ -94,7 +93,7 @@ def absent_roles(snap: Tx | Snapshot) -> list[str]:
 
 def stale_page(tx: Tx, role: str, ttl_ms: int) -> Page:
     """What an absent role never fetched within `requeue_ttl_secs`; nothing where somebody has come meanwhile."""
-    if tx.execute(ANYBODY, (role,)).fetchone():
+    if tx.execute(presence.ANYBODY, (role,)).fetchone():
         return Page([], False)
     found = (
         row for kind in moves.KINDS if kind != "note" for row in tx.execute(STALE_QUEUED, (role, kind, PAGE)).fetchall()

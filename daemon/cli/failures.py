@@ -8,7 +8,6 @@ from typing import Any, Final
 from .client import NoDaemon, RpcFailure, TimedOut
 
 NEGATIVE: Final = 1
-USAGE: Final = 2
 NOT_RUNNING: Final = 3
 UNREACHABLE: Final = 69
 INTERNAL: Final = 70

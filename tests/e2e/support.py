@@ -142,18 +142,6 @@ async def until(look: Callable[[], Awaitable[Any]], patience: float = PATIENCE_S
             await asyncio.sleep(0.02)
 
 
-async def feed(client: Client) -> list[dict[str, Any]]:
-    """Every event there is."""
-    found: list[dict[str, Any]] = []
-    after = 0
-    while True:
-        page = await client.call("ledger/events/since", after_seq=after, limit=500)
-        found += page["events"]
-        after = page["scanned_seq"]
-        if not page["has_more"]:
-            return found
-
-
 def folded(events: list[dict[str, Any]]) -> dict[str, str]:
     """The state of each message that the feed tells."""
     states = (event["data"] for event in events if event["type"] == "ledger_state")

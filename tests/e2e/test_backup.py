@@ -14,8 +14,9 @@ from typing import Any, Final
 import pytest
 
 from tests.harness import Client, spawned
+from tests.ledger.common import feed
 
-from .support import feed, files, folded, note, on, rows, run, until
+from .support import files, folded, note, on, rows, run, until
 
 CLI: Final = "interlock.daemon.cli"
 

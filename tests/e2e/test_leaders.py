@@ -16,8 +16,9 @@ import anyio
 import pytest
 
 from tests.harness import Client, Spawned, listening, spawned
+from tests.ledger.common import feed
 
-from .support import feed, files, folded, inode, locked, note, on, rows, run, until
+from .support import files, folded, inode, locked, note, on, rows, run, until
 
 FREE_S: Final = 10
 """The promise is 3 s, on a machine that has time for it."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from interlock.daemon.settings import LedgerSettings
 from tests.harness import Client, Served, served
+from tests.ledger.common import feed
 
 ROLES = ("red", "green", "blue")
 FOLDED = ("state", "deliveries", "requeued", "session", "reason", "settled_by", "outcome", "kind", "op_id")
@@ -52,18 +53,6 @@ async def everything(client: Client, method: str, items: str, **params: Any) -> 
         if not page["has_more"]:
             return found
         cursor = {"cursor": page["next_cursor"]}
-
-
-async def feed(client: Client) -> list[dict[str, Any]]:
-    """The whole feed."""
-    found: list[dict[str, Any]] = []
-    after = 0
-    while True:
-        page = await client.call("ledger/events/since", after_seq=after, limit=50)
-        found += page["events"]
-        after = page["scanned_seq"]
-        if not page["has_more"]:
-            return found
 
 
 class Player:
