@@ -38,6 +38,23 @@ HOOK_OUTPUT_BYTES: Final = 65536
 HOOK_TIMEOUT_MS: Final = 600_000
 SYNC_ROLES: Final = 1000
 MAX_SESSIONS: Final = 10_000
+ITEM_LABELS: Final = 64
+FILTER_LABELS: Final = 16
+EXTERNAL_REFS: Final = 64
+EVIDENCE_REFS: Final = 256
+SUMMARY_BYTES: Final = 8192
+ITEM_BINDINGS: Final = 64
+LEASE_DEFAULT_SECONDS: Final = 900
+LEASE_SECONDS: Final = 31_536_000
+QUORUM: Final = 64
+PROJECTION_CHARS: Final = 262_144
+CYCLE_EDGES: Final = 50_000
+EXPLAINED: Final = 50
+PRUNE_ROWS: Final = 10_000
+SETTLED: Final = 16
+ADMISSION_WAIT_MS: Final = 30_000
+RUNTIME_CACHE_MS: Final = 60_000
+RUNTIME_CACHE_ENTRIES: Final = 4096
 
 LIMITS: Final[dict[str, int]] = {
     name.lower(): value for name, value in dict(globals()).items() if name.isupper() and isinstance(value, int)
