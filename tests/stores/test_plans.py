@@ -54,11 +54,11 @@ class Nulls(dict[str, Any]):
 
 def statements() -> Iterator[tuple[str, str]]:
     """Every constant of every module of stores that is a statement, by module and name."""
-    for found in pkgutil.iter_modules(stores.__path__):
-        module = importlib.import_module(f"{stores.__name__}.{found.name}")
+    for found in pkgutil.walk_packages(stores.__path__, f"{stores.__name__}."):
+        module = importlib.import_module(found.name)
         for name, value in vars(module).items():
             if isinstance(value, str) and name.isupper() and STATEMENT.match(value):
-                yield f"{found.name}.{name}", value
+                yield f"{found.name.removeprefix(f'{stores.__name__}.')}.{name}", value
     every = ("x", "y")
     yield "feed.select_events", select_events(FeedFilter())[0]
     yield "feed.select_events filtered", select_events(FeedFilter(every, every, every, every))[0]

@@ -1,0 +1,1 @@
+"""The work graph in SQLite: items, edges, claims, attention, members (contract workgraph)."""
