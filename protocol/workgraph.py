@@ -87,5 +87,3 @@ class BindingOpParams(OpParams, frozen=True, kw_only=True):
 
     binding_id: Id
     expected_revision: Rev
-
-

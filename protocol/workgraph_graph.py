@@ -66,7 +66,6 @@ class SnapshotResult(PageResult, frozen=True, kw_only=True, omit_defaults=False)
     ready_item_ids: list[Id]
 
 
-
 class EventsParams(ScopeParams, frozen=True, kw_only=True):
     """The feed of this family and scope, strictly above `after_seq` (absent: the oldest kept)."""
 
