@@ -18,7 +18,7 @@ To = Literal["open", "in_progress", "blocked", "terminal", "same"]
 
 
 class Step(NamedTuple):
-    """What an input does: the status it leads to, or the code of its refusal and, of `invalid_transition`, the reason."""
+    """What an input does: the status it leads to, or its refusal: a code and, of `invalid_transition`, a reason."""
 
     to: To | None = None
     code: str | None = None

@@ -1,4 +1,4 @@
-"""What the methods of `workgraph/` have in common: scope, op ids, the guard of a claimed item (contract workgraph 2)."""
+"""What the methods of `workgraph/` have in common: scope, op ids, the guard of a claim (contract workgraph 2)."""
 
 from __future__ import annotations
 

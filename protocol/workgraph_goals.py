@@ -1,4 +1,4 @@
-"""`workgraph/goal/*` and `workgraph/policy/escalate`: an item with somebody who attends to it (contract workgraph 7)."""
+"""`workgraph/goal/*`, `workgraph/policy/escalate`: an item with who attends to it (contract workgraph 7)."""
 
 from __future__ import annotations
 
