@@ -5,13 +5,14 @@ Handlers contain no `try`: they return a result or raise `Refusal`; the connecti
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from interlock.admission.runtime import MemberId
 from interlock.lifecycle.mail import OPERATOR
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
@@ -39,33 +40,54 @@ class Call:
     connection: Connection
     in_flight: InFlight
     after_reply: list[Callable[[], object]] = field(default_factory=list)
+    told: Mapping[str, MemberId] = field(default_factory=dict)
+    """Whose the sessions in the params are, by canonical id, as far as an external runtime said so (`admitting`)."""
+
+
+class Asked(NamedTuple):
+    """A session that the params of a request name, as they spell it, and the realm whose runtime may know it."""
+
+    realm_id: str
+    session: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A method with its function and its decoder. `own_op`: the function looks its op id up itself."""
+    """A method with its function and its decoder. `own_op`: the function looks its op id up itself.
+
+    `creates` finds in a result the id of what the call created, if anything: its op id is kept as long as that.
+    `sessions` finds in the params the sessions that must be resolved before the function runs.
+    """
 
     method: AnyMethod
     function: Callable[..., Any]
     runs: Where
     decode: Callable[[bytes], Any]
     own_op: bool = False
+    creates: Callable[[Any], str | None] | None = None
+    sessions: Callable[[Any], Iterable[Asked]] | None = None
 
 
 Read = Callable[[Snapshot, Call, P], R]
 Write = Callable[[Tx, Call, P], R]
 WriteOnce = Callable[[Tx, Call, P, bytes], R]
 OnLoop = Callable[[Call, P], Awaitable[R]]
+Creates = Callable[[R], str | None]
+Sessions = Callable[[P], Iterable[Asked]]
 
 
-def reads(method: Method[P, R]) -> Callable[[Read[P, R]], Bound]:
+def reads(method: Method[P, R], *, sessions: Sessions[P] | None = None) -> Callable[[Read[P, R]], Bound]:
     """The function runs on a reader's snapshot."""
-    return lambda function: Bound(method, function, "reader", Decoder(method.params).decode)
+    decode = Decoder(method.params).decode
+    return lambda function: Bound(method, function, "reader", decode, sessions=sessions)
 
 
-def writes(method: Method[P, R]) -> Callable[[Write[P, R]], Bound]:
+def writes(
+    method: Method[P, R], *, creates: Creates[R] | None = None, sessions: Sessions[P] | None = None
+) -> Callable[[Write[P, R]], Bound]:
     """The function runs in the writer's transaction, possibly twice: it has no effect but through `tx`."""
-    return lambda function: Bound(method, function, "writer", Decoder(method.params).decode)
+    decode = Decoder(method.params).decode
+    return lambda function: Bound(method, function, "writer", decode, creates=creates, sessions=sessions)
 
 
 def writes_once(method: Method[P, R]) -> Callable[[WriteOnce[P, R]], Bound]:
@@ -132,9 +154,13 @@ def invoke(tx: Tx, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
         method.name,
         lambda: ops.fingerprint(method.name, content(raw), op_role(call.caller, params)),
         method.result,
-        lambda: (_obey(tx, bound, call, params), None),
+        lambda: _made(bound, _obey(tx, bound, call, params)),
         call.services.history_ms if method.kept_as_history else 0,
     )
+
+
+def _made(bound: Bound, result: Any) -> tuple[Any, str | None]:
+    return result, None if bound.creates is None else bound.creates(result)
 
 
 def _obey(tx: Tx, bound: Bound, call: Call, params: Any) -> Any:
