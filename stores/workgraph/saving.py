@@ -22,7 +22,7 @@ NEW: Final = Item._fields[1:]
 INSERT: Final = f"INSERT INTO items({', '.join(NEW)}) VALUES ({', '.join('?' * len(NEW))})"
 COUNTS: Final = (
     *("unresolved_blockers", "join_state", "children_active", "children_completed", "children_failed"),
-    *("children_cancelled", "stage", "overdue_at", "gate_at", "due_order"),
+    *("children_cancelled", "stage", "overdue_at"),
 )
 """What other items and time change: no transition, so no revision."""
 FIXED: Final = ("n", "id", "realm_id", "namespace", "created_at")
@@ -116,7 +116,7 @@ def touched(item: Item, now: int, **changes: Any) -> Item:
     return item._replace(revision=item.revision + 1, updated_at=now, **changes)
 
 
-UNCLAIMED: Final[dict[str, None]] = dict.fromkeys(
+UNCLAIMED: Final[dict[str, Any]] = dict.fromkeys(
     ("owner_kind", "owner_id", "owner_name", "claimed_at", "lease_expires_at")
 )
 """The columns of a claim, cleared. The fence stays: it is never used again."""

@@ -1,0 +1,123 @@
+"""Pages of items in the order of their last change (contract workgraph 6, `list` and `snapshot`).
+
+One index walk for each status, merged: a page costs what it returns, however many items have ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from interlock.lifecycle.work import TERMINAL, OwnerKey, Status
+
+from ..tx import Snapshot
+from . import rows
+from .rows import COLUMNS, Item
+from .scope import Scope
+
+STATUSES: Final[tuple[Status, ...]] = ("open", "in_progress", "blocked", "completed", "cancelled", "failed")
+SCAN_ROWS: Final = 10_000
+"""A page that several common labels filter reads at most this many rows, so it may be short with more behind it."""
+
+Key = tuple[int, str]
+"""A place in the order: last change, id."""
+FIRST: Final[Key] = (-1, "")
+LAST: Final[Key] = (2**63 - 1, "\U0010ffff")
+
+_OF_LABEL: Final = (
+    f"SELECT {', '.join(f'i.{name}' for name in Item._fields)} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
+    " WHERE l.realm_id = ? AND l.namespace = ? AND l.status = ? AND l.label = ?"
+)
+_OF_STATUS: Final = f"SELECT {COLUMNS} FROM items WHERE realm_id = ? AND namespace = ? AND status = ?"
+_OF_OWNER: Final = (
+    f"SELECT {COLUMNS} FROM items WHERE realm_id = ? AND namespace = ? AND owner_kind = ? AND owner_id = ?"
+)
+_UP: Final = " AND (updated_at, id) > (?, ?) ORDER BY updated_at, id"
+_DOWN: Final = " AND (updated_at, id) < (?, ?) ORDER BY updated_at DESC, id DESC"
+_LABEL_UP: Final = " AND (l.updated_at, l.id) > (?, ?) ORDER BY l.updated_at, l.id"
+_LABEL_DOWN: Final = " AND (l.updated_at, l.id) < (?, ?) ORDER BY l.updated_at DESC, l.id DESC"
+BY_STATUS: Final = _OF_STATUS + _UP
+BY_STATUS_DOWN: Final = _OF_STATUS + _DOWN
+BY_LABEL: Final = _OF_LABEL + _LABEL_UP
+BY_LABEL_DOWN: Final = _OF_LABEL + _LABEL_DOWN
+BY_OWNER: Final = _OF_OWNER + _UP
+BY_OWNER_DOWN: Final = _OF_OWNER + _DOWN
+HOW_MANY: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM item_labels WHERE realm_id = ? AND namespace = ? AND status = ? AND label = ?"
+    " LIMIT 1000)"
+)
+
+
+class Wanted(NamedTuple):
+    """Which items; labels must all be there."""
+
+    statuses: tuple[Status, ...]
+    labels: tuple[str, ...] = ()
+    owner: OwnerKey | None = None
+    down: bool = False
+
+    def lets_through(self, item: Item) -> bool:
+        """The same choice for an item at hand."""
+        return (
+            item.status in self.statuses
+            and (not self.labels or set(self.labels) <= set(rows.labels_of(item)))
+            and (self.owner is None or (item.owner_kind, item.owner_id) == (self.owner.kind, self.owner.id))
+        )
+
+
+def statuses_of(given: Sequence[Status], include_terminal: bool) -> tuple[Status, ...]:
+    """Which statuses a filter means: those named, else all that are not terminal, or all."""
+    if given:
+        return tuple(dict.fromkeys(given))
+    return STATUSES if include_terminal else tuple(status for status in STATUSES if status not in TERMINAL)
+
+
+class Scanned(NamedTuple):
+    """Items in order, and the key to go on behind; None at the end."""
+
+    items: list[Item]
+    next_key: Key | None
+
+
+def key_of(item: Item) -> Key:
+    """Its place in the order."""
+    return item.updated_at, item.id
+
+
+def page(snap: Snapshot, scope: Scope, wanted: Wanted, after: Key | None, limit: int) -> Scanned:
+    """At most `limit` items behind `after`, which is a key of this order."""
+    start = after or (LAST if wanted.down else FIRST)
+    walk = heapq.merge(*_walks(snap, scope, wanted, start), key=key_of, reverse=wanted.down)
+    found: list[Item] = []
+    last: Key | None = None
+    for item in islice(walk, SCAN_ROWS):
+        if wanted.lets_through(item):
+            if len(found) == limit:
+                return Scanned(found, key_of(found[-1]))
+            found.append(item)
+        last = key_of(item)
+    more = next(walk, None) is not None
+    return Scanned(found, last if more else None)
+
+
+def _walks(snap: Snapshot, scope: Scope, wanted: Wanted, start: Key) -> Iterator[Iterator[Item]]:
+    if wanted.owner is not None:  # who holds an item is asked of the few that are held
+        sql = BY_OWNER_DOWN if wanted.down else BY_OWNER
+        yield map(Item._make, snap.execute(sql, (*scope, wanted.owner.kind, wanted.owner.id, *start)))
+        return
+    for status in wanted.statuses:
+        if wanted.labels:
+            label = _rarest(snap, scope, status, wanted.labels)
+            sql = BY_LABEL_DOWN if wanted.down else BY_LABEL
+            yield map(Item._make, snap.execute(sql, (*scope, status, label, *start)))
+        else:
+            sql = BY_STATUS_DOWN if wanted.down else BY_STATUS
+            yield map(Item._make, snap.execute(sql, (*scope, status, *start)))
+
+
+def _rarest(snap: Snapshot, scope: Scope, status: Status, labels: Sequence[str]) -> str:
+    if len(labels) == 1:
+        return labels[0]
+    return min(labels, key=lambda label: snap.execute(HOW_MANY, (*scope, status, label)).fetchone()[0])

@@ -1,0 +1,121 @@
+"""Which items may be begun, in their order: the index of ready items, and what time alone has made ready.
+
+An item is in the ready index while its row says so (stage 1). A gate that has opened, or a lease that has elapsed,
+makes it ready at once, though the sweeper writes that down only within a second: those few rows are read beside.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from interlock.lifecycle.readiness import is_clear, is_open
+
+from ..tx import Snapshot, Tx
+from . import rows
+from .rows import COLUMNS, Item
+from .scope import Scope
+
+Key = tuple[int, int, int, str]
+"""A place in the order: priority, deadline, creation, id."""
+FIRST: Final[Key] = (-1, 0, 0, "")
+
+READY: Final = (
+    f"SELECT {COLUMNS} FROM items WHERE stage = 1 AND realm_id = ? AND namespace = ?"
+    " AND (priority, due_order, created_at, id) > (?, ?, ?, ?) ORDER BY priority, due_order, created_at, id"
+)
+READY_LABEL: Final = (
+    f"SELECT {', '.join(f'i.{name}' for name in Item._fields)} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
+    " WHERE l.stage = 1 AND l.realm_id = ? AND l.namespace = ? AND l.label = ?"
+    " AND (l.priority, l.due_order, l.created_at, l.id) > (?, ?, ?, ?)"
+    " ORDER BY l.priority, l.due_order, l.created_at, l.id"
+)
+OPENED: Final = f"SELECT {COLUMNS} FROM items WHERE stage = 2 AND gate_at <= ? AND realm_id = ? AND namespace = ?"
+ELAPSED: Final = f"SELECT {COLUMNS} FROM items WHERE lease_expires_at <= ? AND realm_id = ? AND namespace = ?"
+SETTLING: Final = (
+    f"SELECT {COLUMNS} FROM items WHERE status = 'open'"
+    " AND join_state IN ('propagate_failure', 'propagate_cancellation') AND realm_id = ? AND namespace = ?"
+    " ORDER BY created_at, id"
+)
+HOW_MANY: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM item_labels WHERE stage = 1 AND realm_id = ? AND namespace = ? AND label = ?"
+    " LIMIT 1000)"
+)
+NEXT_GATE: Final = (
+    "SELECT gate_at FROM items WHERE stage = 2 AND gate_at > ? AND realm_id = ? AND namespace = ?"
+    " ORDER BY gate_at LIMIT 1"
+)
+NEXT_LEASE: Final = (
+    "SELECT lease_expires_at FROM items WHERE lease_expires_at > ? AND realm_id = ? AND namespace = ?"
+    " ORDER BY lease_expires_at LIMIT 1"
+)
+
+
+def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key = FIRST) -> Iterator[Item]:
+    """What is ready now behind `after` and carries all labels, most urgent first. Read it only as far as needed."""
+    late = [item for item in _since_the_sweep(tx, scope) if item.order > after and _carries(item, labels)]
+    late.sort(key=attrgetter("order"))
+    return heapq.merge(_indexed(tx, scope, labels, after), late, key=attrgetter("order"))
+
+
+def first(tx: Tx, scope: Scope, labels: Sequence[str]) -> Item | None:
+    """The most urgent ready item."""
+    return next(ready(tx, scope, labels), None)
+
+
+def _indexed(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key) -> Iterator[Item]:
+    if not labels:
+        return map(Item._make, tx.execute(READY, (*scope, *after)))
+    rarest = labels[0] if len(labels) == 1 else min(labels, key=lambda label: _how_many(tx, scope, label))
+    found = map(Item._make, tx.execute(READY_LABEL, (*scope, rarest, *after)))
+    return (item for item in found if _carries(item, labels))
+
+
+def _how_many(tx: Tx | Snapshot, scope: Scope, label: str) -> int:
+    """How many ready items carry a label, as far as it matters which of some labels is the rarest."""
+    count: int = tx.execute(HOW_MANY, (*scope, label)).fetchone()[0]
+    return count
+
+
+def _since_the_sweep(tx: Tx | Snapshot, scope: Scope) -> Iterator[Item]:
+    """What time has made ready and no transaction has written down yet."""
+    due = (tx.now, *scope)
+    opened = map(Item._make, tx.execute(OPENED, due))
+    elapsed = map(Item._make, tx.execute(ELAPSED, due))
+    return chain(opened, (item for item in elapsed if ready_but_for_its_claim(item, tx.now)))
+
+
+def ready_but_for_its_claim(item: Item, now: int) -> bool:
+    """Whether nothing but its claim is in the way."""
+    return is_clear(item.unresolved_blockers, item.join_state) and is_open(item.gate_at, now)
+
+
+def _carries(item: Item, labels: Sequence[str]) -> bool:
+    return not labels or set(labels) <= set(rows.labels_of(item))
+
+
+def settling(tx: Tx, scope: Scope, labels: Sequence[str], limit: int) -> list[Item]:
+    """Parents that their children have decided about, oldest first."""
+    found = map(Item._make, tx.execute(SETTLING, scope))
+    return list(islice((item for item in found if _carries(item, labels)), limit))
+
+
+class Due(NamedTuple):
+    """When time alone changes next what is ready in a scope; None where nothing is to come."""
+
+    gate_at: int | None
+    lease_at: int | None
+
+    @property
+    def earliest(self) -> int | None:
+        """The first of the two."""
+        return min((instant for instant in self if instant is not None), default=None)
+
+
+def next_due(snap: Tx | Snapshot, scope: Scope) -> Due:
+    """The next gate that opens and the next lease that ends, after now."""
+    found: list[Any] = [snap.execute(sql, (snap.now, *scope)).fetchone() for sql in (NEXT_GATE, NEXT_LEASE)]
+    return Due(*(None if row is None else row[0] for row in found))

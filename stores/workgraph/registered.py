@@ -1,0 +1,18 @@
+"""Whether the store itself knows whose a session is, so that no external runtime need be asked (contract workgraph 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..tx import Snapshot
+
+REGISTERED: Final = """
+SELECT 1 FROM member_sessions AS s JOIN members AS m ON m.mob_id = s.mob_id AND m.identity = s.identity
+WHERE s.session_id = ? AND m.source = 'registered'
+"""
+
+
+def unregistered(snap: Snapshot, session_ids: Iterable[str]) -> set[str]:
+    """Those of the sessions that no caller registered. What a runtime said earlier comes after what it says now."""
+    return {found for found in session_ids if snap.execute(REGISTERED, (found,)).fetchone() is None}
