@@ -64,6 +64,11 @@ class Answers:
         while len(self._kept) > self._entries:
             self._kept.popitem(last=False)
 
+    def forget(self, realm_id: str) -> None:
+        """Believe nothing any more that was said of sessions of this realm."""
+        for key in [key for key in self._kept if key[0] == realm_id]:
+            del self._kept[key]
+
 
 def unreadable(realm_id: str, session_id: str, error: BaseException) -> Refusal:
     """The refusal where a runtime could not be read: nobody may guess whose session it is."""

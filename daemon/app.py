@@ -129,6 +129,7 @@ class App:
             await leadership.stop_sweeping()
             await end(tasks)
             await database.close()
+            services.gate.close()
 
     async def _unless_stopped(self, opening: asyncio.Task[Database], timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Until the store is open, but no longer than until we are told to stop."""

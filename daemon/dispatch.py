@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +20,8 @@ from interlock.protocol.contract import AnyMethod, Method
 from interlock.protocol.params import Decoder
 from interlock.stores import ops
 from interlock.stores.tx import Snapshot, Tx
+
+from .admitting import Asked, admitted, gated, told
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -40,15 +42,10 @@ class Call:
     connection: Connection
     in_flight: InFlight
     after_reply: list[Callable[[], object]] = field(default_factory=list)
+    alias: bool = False
+    """It came under a name of MobKit's, whose clients know no fence (contract workgraph 11)."""
     told: Mapping[str, MemberId] = field(default_factory=dict)
     """Whose the sessions in the params are, by canonical id, as far as an external runtime said so (`admitting`)."""
-
-
-class Asked(NamedTuple):
-    """A session that the params of a request name, as they spell it, and the realm whose runtime may know it."""
-
-    realm_id: str
-    session: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +118,8 @@ def permit(caller: Caller, method: AnyMethod) -> None:
     """Refuse what an unattached connection may not do where the setting `operator` shuts its transport out."""
     if caller.roles or caller.may_operate or method.kind == "read" or method.name in ATTACHING:
         return
-    if method.family == "daemon" and not method.operator_only:
-        return  # a batch too: each of its steps is asked for by itself
+    if method.family in ("daemon", "mobkit") and not method.operator_only:
+        return  # also a batch, or an alias: each step, or the method that it stands for, is asked for by itself
     raise Refusal("not_admin", f"{method.name}: attach to a role first; only the socket acts as {OPERATOR} here")
 
 
@@ -131,13 +128,30 @@ async def run(bound: Bound, call: Call, raw: bytes) -> Any:
     params = bound.decode(raw)
     permit(call.caller, bound.method)
     if bound.runs == "writer":
-        return await call.services.database.write(lambda tx: invoke(tx, bound, call, params, raw))
+        return await _write(bound, call, params, raw)
     if bound.runs == "reader":
+        if bound.sessions is not None and call.services.runtimes:
+            call.told = await told(bound, call, params)
         database = call.services.database
         return await call.connection.paced(lambda: database.read(lambda snap: bound.function(snap, call, params)))
     if bound.method.operator_only and not call.caller.operator:
         raise not_admin(bound.method)
     return await cast(Awaitable[Any], bound.function(call, params))
+
+
+async def _write(bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
+    def write() -> Awaitable[Any]:
+        return call.services.database.write(lambda tx: invoke(tx, bound, call, params, raw))
+
+    if not gated(bound, call.services, params):
+        return await write()
+    return await admitted(bound, call, params, lambda snap: replayed(snap, bound, call, params, raw), write)
+
+
+def replayed(snap: Snapshot, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
+    """What was answered before under this op id, None where it is new. Raises `op_conflict`."""
+    method = bound.method
+    return ops.replay(snap, params.op_id, method.name, _mark(bound, call, params, raw), method.result)
 
 
 def invoke(tx: Tx, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
@@ -152,11 +166,17 @@ def invoke(tx: Tx, bound: Bound, call: Call, params: Any, raw: bytes) -> Any:
         tx,
         op_id,
         method.name,
-        lambda: ops.fingerprint(method.name, content(raw), op_role(call.caller, params)),
+        lambda: _mark(bound, call, params, raw),
         method.result,
         lambda: _made(bound, _obey(tx, bound, call, params)),
         call.services.history_ms if method.kept_as_history else 0,
     )
+
+
+def _mark(bound: Bound, call: Call, params: Any, raw: bytes) -> bytes:
+    """What the op id of a call stands for."""
+    name = bound.method.name
+    return ops.fingerprint(name, content(raw), op_role(call.caller, params))
 
 
 def _made(bound: Bound, result: Any) -> tuple[Any, str | None]:

@@ -7,13 +7,18 @@ import difflib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from interlock.admission import sidecar
+from interlock.admission.gate import Gate
 from interlock.lifecycle.delivery import RequeuePolicy
 from interlock.lifecycle.refusal import Refusal
+from interlock.protocol.mobkit_errors import PREFIX
+from interlock.protocol.limits import ADMISSION_WAIT_MS
 from interlock.stores import presence
 from interlock.stores.clock import Clock
 from interlock.stores.database import Database
 from interlock.stores.ids import Ids
 
+from .admitting import Runtimes
 from .health import LoopLag
 from .hub import Hub
 from .instances import dead_instances
@@ -37,12 +42,24 @@ class ProcessState:
     """How this process stands; what `daemon/status` reports of it."""
 
     def __init__(self) -> None:
-        self.name: StateName = "starting"
+        self._name: StateName = "starting"
+        self.started = asyncio.Event()
+        """Set once it is no longer `starting`."""
         self.reason: str | None = None
         self.leader = False
         self.socket: str | None = None
         self.probe_ms: int | None = None
         self.probed_at_ms = 0
+
+    @property
+    def name(self) -> StateName:
+        """What `daemon/status` calls it."""
+        return self._name
+
+    @name.setter
+    def name(self, name: StateName) -> None:
+        self._name = name
+        self.started.set()
 
 
 class Services:
@@ -76,6 +93,8 @@ class Services:
         self.policy = RequeuePolicy(settings.ledger.requeue_max_attempts, settings.ledger.requeue_ttl_secs)
         self.history_ms = (settings.ledger.history_days - settings.ledger.retention_days) * 86_400_000
         """How much longer final rows are kept than events are."""
+        self.gate = Gate(settings.state_dir / sidecar.NAME, ADMISSION_WAIT_MS)
+        self.runtimes = Runtimes()
         self.log = get_logger("interlock")
         self.on_connection_gone: Callable[[Connection], Awaitable[None]] | None = None
         self._database: Database | None = None
@@ -115,7 +134,9 @@ class Services:
 
     def no_method(self, name: str) -> Refusal:
         """The refusal of a method that does not exist, with the nearest that does."""
-        near = difflib.get_close_matches(name[:COMPARED], self.methods, 1, 0.0)
+        of_mobkit = name.startswith(PREFIX)
+        candidates = [known for known in self.methods if known.startswith(PREFIX) == of_mobkit]
+        near = difflib.get_close_matches(name[:COMPARED], candidates, 1, 0.0)
         return Refusal("method_not_found", f"there is no method {name[:256]}", expected=near[0])
 
     def bug(self, what: str) -> Refusal:

@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.lifecycle.refusal import Refusal
 
-from .tx import Tx
+from .tx import Snapshot, Tx
 
 FIND: Final = "SELECT method, fingerprint, result FROM ops WHERE op_id = ?"
 KEEP: Final = "INSERT INTO ops(op_id, method, fingerprint, result, subject, at_ms) VALUES (?, ?, ?, ?, ?, ?)"
@@ -33,9 +33,9 @@ def fingerprint(method: str, content: Any, *caller: object) -> bytes:
     return sha256(_canonical((method, content, caller))).digest()
 
 
-def replay(tx: Tx, op_id: str, method: str, print_: bytes, result: type[R]) -> R | None:
+def replay(snap: Snapshot, op_id: str, method: str, print_: bytes, result: type[R]) -> R | None:
     """The first result with `replayed: true`, or None when the op id is new. Raises `op_conflict`."""
-    row = tx.execute(FIND, (op_id,)).fetchone()
+    row = snap.execute(FIND, (op_id,)).fetchone()
     if row is None:
         return None
     if row[1] != print_:

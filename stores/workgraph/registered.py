@@ -1,4 +1,4 @@
-"""Whether the store itself knows whose a session is, so that no external runtime need be asked (contract workgraph 5.1)."""
+"""Which sessions a caller registered, so that no external runtime need be asked for them (contract workgraph 5.1)."""
 
 from __future__ import annotations
 
