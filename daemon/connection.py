@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Container, Iterator
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any, Literal, TypeVar
 
@@ -35,11 +35,15 @@ T = TypeVar("T")
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
-WHILE_NOT_READY = frozenset({"daemon/ping", "daemon/status"})
+WHILE_NOT_READY = frozenset(
+    {"daemon/ping", "daemon/status", "mobkit/init", "mobkit/status", "mobkit/capabilities", "mobkit/shutdown"}
+)
 CHANGES_CALLER = frozenset({"ledger/attach", "ledger/detach"})
 """What is read behind one of these begins when it is done: a client may pull, or send, in the same breath."""
-WHILE_DRAINING = WHILE_NOT_READY | {"daemon/shutdown"}
+WHILE_DRAINING = (WHILE_NOT_READY - {"mobkit/init"}) | {"daemon/shutdown"}
 """A second shutdown can shorten the time."""
+LEAVE_S = 5.0
+"""How long `mobkit/shutdown` waits for what is in flight before it ends it; its client waits for twice as long."""
 
 
 class Connection(asyncio.Protocol):
@@ -67,11 +71,15 @@ class Connection(asyncio.Protocol):
         self.subscriptions: dict[str, Any] = {}
         self.gone = asyncio.Event()
         self.attached = False
+        self.realm = "default"
+        """Of the names under `mobkit/`, as `mobkit/init` said."""
         self._splitter = Splitter()
         self._backlog: deque[Item] = deque()
         self._tasks: dict[object, InFlight] = {}
         self._waiting: set[InFlight] = set()
         self._changing: InFlight | None = None
+        self._left: Refusal | None = None
+        self._leaving: set[InFlight] = set()
         self._serial = 0
         self._paused = False
         self._ended = False
@@ -203,14 +211,14 @@ class Connection(asyncio.Protocol):
     def _refuse_invalid(self, message: Invalid, reply: Reply) -> None:
         """Where only the params are wrong, an id in flight and an unknown method come first (contract daemon 1.1)."""
         refusal = message.refusal
-        double = message.id is not None and (type(message.id), message.id) in self._tasks
-        if double:
-            refusal = DOUBLE
-        elif message.method is not None and message.method not in self.services.methods:
-            refusal = self.services.no_method(message.method)
+        method = message.method or ""
+        if message.id is not None and (type(message.id), message.id) in self._tasks:
+            refusal, method = DOUBLE, ""
+        elif method and method not in self.services.methods:
+            refusal = self.services.no_method(method)
         number = message.number if refusal is message.refusal else None
         self.services.metrics.request("", refusal.code, 0.0)
-        reply(envelope.encode_error(message.id, refusal, number) if message.answer else b"")
+        reply(envelope.encode_error(message.id, refusal, number, method) if message.answer else b"")
 
     def _start_request(self, request_id: Id, method: str, params: bytes, reply: Reply) -> None:
         key = (type(request_id), request_id)
@@ -253,11 +261,11 @@ class Connection(asyncio.Protocol):
             result = await dispatch.run(self._lookup(name, this.late), call, params)
             answer = b"" if request_id is None else envelope.encode_result(request_id, result)
         except Refusal as refused:
-            code, answer = self._refuse(request_id, refused)
+            code, answer = self._refuse(request_id, refused, name)
         except asyncio.CancelledError:
-            code, answer = self._refuse(request_id, this.why or CANCELLED)
+            code, answer = self._refuse(request_id, this.why or CANCELLED, name)
         except Exception:
-            code, answer = self._refuse(request_id, self.services.bug(name))
+            code, answer = self._refuse(request_id, self.services.bug(name), name)
         del self._tasks[key]
         if self._changing is this:
             self._changing = None
@@ -269,8 +277,8 @@ class Connection(asyncio.Protocol):
             if self._backlog or self._ended:
                 self._advance()
 
-    def _refuse(self, request_id: Id | None, refusal: Refusal) -> tuple[str, bytes]:
-        return refusal.code, b"" if request_id is None else envelope.encode_error(request_id, refusal)
+    def _refuse(self, request_id: Id | None, refusal: Refusal, name: str) -> tuple[str, bytes]:
+        return refusal.code, b"" if request_id is None else envelope.encode_error(request_id, refusal, method=name)
 
     def _lookup(self, name: str, late: bool) -> Bound:
         """The method, unless it is not answered now (contract daemon 1.7). What was read before the drain is."""
@@ -278,10 +286,14 @@ class Connection(asyncio.Protocol):
         if bound is None:
             raise self.services.no_method(name)
         state = self.services.state.name
-        served = state == "ready" or (state == "draining" and not late)
-        if not served and bound.method.name not in (WHILE_DRAINING if state == "draining" else WHILE_NOT_READY):
-            raise self.services.not_ready()
+        ending = state == "draining" or self._left is not None
+        served = state in ("ready", "draining") and not (ending and late)
+        if not served and bound.method.name not in (WHILE_DRAINING if ending else WHILE_NOT_READY):
+            raise self._not_now()
         return bound
+
+    def _not_now(self) -> Refusal:
+        return self.services.not_ready() if self._left is None else another(self._left)
 
     # -- for the methods
 
@@ -307,8 +319,8 @@ class Connection(asyncio.Protocol):
         """The call waits: at most 128 do, and the end of input ends them. Raises `at_capacity`."""
         if self._ended:
             raise another(CLIENT_GONE)
-        if self.services.state.name == "draining":
-            raise self.services.not_ready()
+        if self.services.state.name == "draining" or self._left is not None:
+            raise self._not_now()
         if len(self._waiting) >= WAITING_CALLS:
             raise Refusal("at_capacity", f"{WAITING_CALLS} calls of this connection wait already", retryable=True)
         self._waiting.add(call.in_flight)
@@ -338,10 +350,31 @@ class Connection(asyncio.Protocol):
 
     # -- ending
 
-    async def drained(self) -> None:
+    async def leave(self, this: InFlight) -> None:
+        """Refuse what is read from now on, and return once all that was read before is done (contract workgraph 11).
+
+        `this` is who asks. The connection stays: its client is answered and ends it.
+        """
+        self._left = self._left or Refusal("draining", "this connection was shut down by mobkit/shutdown")
+        self._leaving.add(this)
+        try:
+            self.begin_to_drain(self._left)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEAVE_S):
+                    await self.drained(self._leaving)
+            for begun in self._tasks.values():
+                if begun not in self._leaving:
+                    begun.cancel(self._left)
+            await self.drained(self._leaving)
+        finally:
+            self._leaving.discard(this)
+        self.close_subscriptions("draining")
+
+    async def drained(self, but: Container[InFlight] = ()) -> None:
         """Until everything that was read before the drain is done. Late ones do not count: they could come for ever."""
         while True:
-            if owed := [begun.task for begun in self._tasks.values() if begun.task is not None and not begun.late]:
+            begun = [one for one in self._tasks.values() if not one.late and one not in but]
+            if owed := [one.task for one in begun if one.task is not None]:
                 await asyncio.wait(owed, return_when=asyncio.FIRST_COMPLETED)
             elif self._late or self._closing:
                 return

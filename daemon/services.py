@@ -11,8 +11,8 @@ from interlock.admission import sidecar
 from interlock.admission.gate import Gate
 from interlock.lifecycle.delivery import RequeuePolicy
 from interlock.lifecycle.refusal import Refusal
-from interlock.protocol.mobkit_errors import PREFIX
 from interlock.protocol.limits import ADMISSION_WAIT_MS
+from interlock.protocol.mobkit_errors import PREFIX
 from interlock.stores import presence
 from interlock.stores.clock import Clock
 from interlock.stores.database import Database

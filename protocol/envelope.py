@@ -17,6 +17,7 @@ from interlock.lifecycle.refusal import Refusal
 from . import strictjson
 from .errors import CODES, TOO_LARGE_MESSAGE, error_object
 from .limits import BATCH_MEMBERS, DEPTH, ID_BYTES, MESSAGE_BYTES
+from .mobkit_errors import PREFIX, mobkit_error
 from .strictjson import NotJson
 from .strictjson import bad_value as bad_value
 from .strictjson import suspicious as suspicious
@@ -290,8 +291,18 @@ def encode_result(id: Id, result: object) -> bytes:  # noqa: A002 (its name on t
     return _encode(_Result(id, result))
 
 
-def encode_error(id: Id | None, refusal: Refusal, number: int | None = None) -> bytes:  # noqa: A002
-    """The answer of a request that was refused; `number` overrides that of the code (see `TOO_LARGE_MESSAGE`)."""
+def encode_error(
+    id: Id | None,  # noqa: A002
+    refusal: Refusal,
+    number: int | None = None,
+    method: str = "",
+) -> bytes:
+    """The answer of a request that was refused; `number` overrides that of the code (see `TOO_LARGE_MESSAGE`).
+
+    `method` is what was asked for, where that was judged: MobKit's names are answered in MobKit's numbers.
+    """
+    if method.startswith(PREFIX):
+        return _encode(_Error(id, mobkit_error(refusal, method)))
     return _encode(_Error(id, error_object(refusal, number=number)))
 
 
