@@ -151,8 +151,12 @@ CREATE TABLE member_sessions(
     session_id TEXT PRIMARY KEY NOT NULL,
     mob_id TEXT NOT NULL,
     identity TEXT NOT NULL,
+    source TEXT NOT NULL,               -- registered, or runtime: what a runtime says later comes before it
     from_at INTEGER NOT NULL,
     to_at INTEGER,
     FOREIGN KEY(mob_id, identity) REFERENCES members(mob_id, identity)
 ) WITHOUT ROWID;
 CREATE INDEX member_sessions_member ON member_sessions(mob_id, identity, from_at, session_id);
+
+-- The fault of a binding, whatever became of it: whose key is free again has its fault closed.
+CREATE INDEX faults_subject ON faults(subject, kind, id);

@@ -7,10 +7,7 @@ from typing import Final
 
 from ..tx import Snapshot
 
-REGISTERED: Final = """
-SELECT 1 FROM member_sessions AS s JOIN members AS m ON m.mob_id = s.mob_id AND m.identity = s.identity
-WHERE s.session_id = ? AND m.source = 'registered'
-"""
+REGISTERED: Final = "SELECT 1 FROM member_sessions WHERE session_id = ? AND source = 'registered'"
 
 
 def unregistered(snap: Snapshot, session_ids: Iterable[str]) -> set[str]:
