@@ -18,7 +18,7 @@ from interlock.lifecycle.refusal import Refusal
 from .sidecar import Sidecar
 
 FIRST_PAUSE_S: Final = 0.0002
-LAST_PAUSE_S: Final = 0.01
+LAST_PAUSE_S: Final = 0.005
 GROWTH: Final = 1.25
 
 

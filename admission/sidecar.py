@@ -42,15 +42,14 @@ class Sidecar:
         """Take the lock if it is free. Raises `store_failed`, `storage_full` where the file cannot be locked at all."""
         try:
             for _ in range(_REOPENED):
-                if not self._begin(self._opened()):
+                locked = self._begin()
+                if locked is False:
                     return False
-                if _identity(self.path) == self._identity:
+                if locked and _identity(self.path) == self._identity:
                     return True
                 self.close()
         except (OSError, sqlite3.Error) as error:
             self.close()
-            if isinstance(error, sqlite3.Error) and not os.path.lexists(self.path):
-                return False  # it was removed while it was being opened: the next try makes it anew
             raise self._unusable(error) from error
         return False
 
@@ -77,12 +76,15 @@ class Sidecar:
             self._conn = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)
         return self._conn
 
-    def _begin(self, conn: sqlite3.Connection) -> bool:
+    def _begin(self) -> bool | None:
+        """Whether the lock could be had; None where the file is not at its path any more, which SQLite may mind."""
         try:
-            conn.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in _BUSY:
+            self._opened().execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
                 return False
+            if _identity(self.path) != self._identity:
+                return None
             raise
         return True
 
