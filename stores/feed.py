@@ -35,6 +35,8 @@ class FeedFilter:
     families: tuple[str, ...] | None = None
     roles: tuple[str, ...] | None = None
     subjects: tuple[str, ...] | None = None
+    realm_id: str | None = None
+    namespace: str | None = None
 
     def matches(self, event: Event) -> bool:
         """The same choice as in SQL, for an event at hand."""
@@ -43,6 +45,8 @@ class FeedFilter:
             and (self.families is None or event.family in self.families)
             and (self.roles is None or event.role in self.roles)
             and (self.subjects is None or event.subject in self.subjects)
+            and (self.realm_id is None or event.realm_id == self.realm_id)
+            and (self.namespace is None or event.namespace == self.namespace)
         )
 
 
@@ -66,6 +70,8 @@ def select_events(wanted: FeedFilter) -> tuple[str, list[str]]:
         ("family", wanted.families),
         ("role", wanted.roles),
         ("subject", wanted.subjects),
+        ("realm_id", None if wanted.realm_id is None else (wanted.realm_id,)),
+        ("namespace", None if wanted.namespace is None else (wanted.namespace,)),
     ):
         if some is not None:
             sql += f" AND {column} IN ({', '.join('?' * len(some))})"

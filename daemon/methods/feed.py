@@ -25,9 +25,9 @@ def feed_filter(wanted: contract.EventFilter, prefix: str = "") -> FeedFilter:
     """The store's filter. Raises `invalid_params` with the nearest for an unknown type or family."""
     _known(wanted.types, TYPES, f"{prefix}/types")
     _known(wanted.families, tuple(contract.EVENT_TYPES), f"{prefix}/families")
-    return FeedFilter(
-        *(None if v is None else tuple(v) for v in (wanted.types, wanted.families, wanted.roles, wanted.subjects))
-    )
+    names = ("types", "families", "roles", "subjects")
+    given = {name: tuple(values) for name in names if (values := getattr(wanted, name)) is not None}
+    return FeedFilter(**given)
 
 
 def _known(given: list[str] | None, known: tuple[str, ...], path: str) -> None:

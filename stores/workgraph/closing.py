@@ -23,7 +23,6 @@ from .scope import Scope, emit, present
 
 Cause = Literal["closed", "goal", "child_join"]
 
-ATTENDED: Final = "SELECT binding_id FROM attention WHERE item = ? AND status IN ('active', 'paused') ORDER BY n"
 OUT_OF: Final = (
     "SELECT kind, on_failure, to_item FROM edges WHERE from_item = ? AND kind IN ('blocks', 'parent')"
     " ORDER BY kind, to_item"
@@ -79,7 +78,7 @@ def _close(
 ) -> tuple[Item, list[str]]:
     live = before.phase(tx.now) == "live"
     item = elapse(tx, before, caller)
-    stopped = [row[0] for row in tx.execute(ATTENDED, (item.n,))]
+    stopped = [row.binding_id for row in bindings.of_item(tx, item.n)]
     after = touched(item, tx.now, status=ending.status, terminal_at=tx.now, block_note=None, alias_claim=0)
     after = after._replace(**UNCLAIMED)
     data = present(

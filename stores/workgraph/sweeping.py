@@ -16,9 +16,7 @@ OVERDUE: Final = "SELECT n FROM items WHERE overdue_at <= ? ORDER BY overdue_at 
 NEXT_GATE: Final = "SELECT min(gate_at) FROM items WHERE stage = 2"
 NEXT_LEASE: Final = "SELECT min(lease_expires_at) FROM items WHERE lease_expires_at IS NOT NULL"
 NEXT_OVERDUE: Final = "SELECT min(overdue_at) FROM items WHERE overdue_at IS NOT NULL"
-NOT_DUE: Final = (
-    "UPDATE items SET lease_expires_at = NULL, overdue_at = NULL, stage = 0 WHERE n = ? AND status <> 'completed'"
-)
+NOT_DUE: Final = "UPDATE items SET lease_expires_at = NULL, overdue_at = NULL, stage = 0 WHERE n = ?"
 ID_OF: Final = "SELECT id FROM items WHERE n = ?"
 
 

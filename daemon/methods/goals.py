@@ -1,0 +1,180 @@
+"""`workgraph/goal/*` and `workgraph/policy/escalate`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from interlock.lifecycle import completion
+from interlock.lifecycle.refusal import Refusal
+from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.work import (
+    CompletionPolicy,
+    Evidence,
+    HostConfirmed,
+    OwnerKey,
+    PrincipalConfirmed,
+    SelfAttest,
+    Supervisor,
+)
+from interlock.protocol import workgraph_goals as contract
+from interlock.protocol.workgraph import BindingParams
+from interlock.protocol.workgraph_items import ItemFields, ItemResult
+from interlock.stores.tx import Snapshot, Tx
+from interlock.stores.workgraph import attending, bindings, changes, closing, rows
+from interlock.stores.workgraph.bindings import Binding
+from interlock.stores.workgraph.closing import Ending
+from interlock.stores.workgraph.judging import Guard, judge, transition
+from interlock.stores.workgraph.rows import Item
+from interlock.stores.workgraph.scope import Scope
+
+from ..admitting import by_target
+from ..dispatch import Call, reads, writes
+from .items import check_evidence, check_reason, new_item, scope_of, wrong
+
+_DEFAULTS: Final = {
+    field.name: field.default_factory() if callable(field.default_factory) else field.default
+    for field in structs.fields(ItemFields)
+    if field.name not in ("op_id", "realm_id", "namespace")
+}
+
+
+def _goal(tx: Tx | Snapshot, item: Item, binding: Binding) -> contract.GoalResult:
+    return contract.GoalResult(item=rows.record(tx, item), attention=bindings.record(tx, binding))
+
+
+@writes(contract.GOAL_CREATE, creates=lambda result: result.attention.binding_id, sessions=by_target)
+def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
+    item = _goal_item(tx, call, params)
+    new = attending.Attend(
+        target=params.target,
+        mode=params.mode,
+        delegated_authority=params.delegated_authority,
+        projection_policy=params.projection_policy,
+    )
+    return _goal(tx, item, attending.create(tx, item, new, call.caller, call.told))
+
+
+def _goal_item(tx: Tx, call: Call, params: contract.GoalCreateParams) -> Item:
+    """The new item, or the existing one that is named. Raises `invalid_params`, and as `judge`."""
+    if params.title is not None and params.item_id is None:
+        return changes.create(tx, scope_of(params), new_item(params, params.title), call.caller)
+    if params.item_id is None:
+        raise wrong("/title", "name what is to be done", "title, or item_id with expected_revision")
+    given = ["title"] if params.title is not None else []
+    given += [name for name, default in _DEFAULTS.items() if getattr(params, name) != default]
+    if given:
+        raise wrong(f"/{given[0]}", f"an existing item has its own {given[0]}", "title and its like, or item_id")
+    if params.expected_revision is None:
+        raise wrong("/expected_revision", "an existing item is bound at a revision", "the revision that was read")
+    item = rows.find(tx, scope_of(params), params.item_id)
+    judge(tx, item, call.caller, "bind", params.expected_revision)
+    return item
+
+
+@reads(contract.GOAL_STATUS)
+def status(snap: Snapshot, call: Call, params: BindingParams) -> contract.GoalResult:
+    binding = bindings.find(snap, scope_of(params), params.binding_id)
+    return _goal(snap, rows.by_n(snap, binding.item), binding)
+
+
+@writes(contract.GOAL_CONFIRM)
+def confirm(tx: Tx, call: Call, params: contract.ConfirmParams) -> contract.GoalResult:
+    binding = bindings.find(tx, scope_of(params), params.binding_id)
+    item = rows.by_n(tx, binding.item)
+    judge(tx, item, call.caller, "confirm", params.expected_revision)
+    bindings.check_eligible(binding, tx.now)
+    evidence = _confirmation(tx, call.caller, params, rows.policy_of(item.policy), item)
+    return _goal(tx, changes.add_evidence(tx, item, evidence, call.caller), binding)
+
+
+def _confirmation(
+    tx: Tx, caller: Caller, params: contract.ConfirmParams, policy: CompletionPolicy, item: Item
+) -> Evidence:
+    """The evidence that confirms, stamped as its policy says. Raises `not_admin`, `authority_missing`."""
+    key = _confirmer(caller, params.role, policy)
+    given = params.evidence
+    if isinstance(policy, SelfAttest):
+        given = given or Evidence(kind=completion.SELF_ATTEST_KIND, id=params.binding_id)
+        return changes.signed(tx, check_evidence(given, "/evidence"), caller)
+    kind = completion.EVIDENCE_KIND[type(policy)]
+    if given is not None and given.kind != kind:
+        policy_name = policy.__struct_config__.tag
+        raise wrong("/evidence/kind", f"{policy_name} is confirmed by a {kind}, not by {given.kind}", kind)
+    signed = changes.signed(tx, given or Evidence(kind=kind, id=params.binding_id), caller)
+    signed = structs.replace(signed, confirmation_kind=kind, content_revision=item.content_revision)
+    if key is None:
+        return signed
+    return structs.replace(signed, id=str(key), label=str(key), confirming_owner_key=key)
+
+
+def _confirmer(caller: Caller, role: str | None, policy: CompletionPolicy) -> OwnerKey | None:
+    """Who confirms, where the policy asks for somebody (contract workgraph 7)."""
+    if isinstance(policy, SelfAttest):
+        return None
+    if isinstance(policy, HostConfirmed):
+        if not caller.operator:
+            raise Refusal("not_admin", "host_confirmed is confirmed by the operator, who is attached to no role")
+        return None
+    if isinstance(policy, PrincipalConfirmed):
+        key = None if caller.roles else _principal(caller)
+    else:
+        key = _identity(caller, role)
+    if key is None or (isinstance(policy, Supervisor) and key != policy.owner_key):
+        raise _nobody(policy, key)
+    return key
+
+
+def _identity(caller: Caller, role: str | None) -> OwnerKey | None:
+    """The confirming identity of a connection: its role, or its trusted principal where it has none."""
+    if not caller.roles:
+        return _principal(caller)
+    name = role if role is not None else caller.roles[0] if len(caller.roles) == 1 else None
+    return OwnerKey(kind="agent", id=name) if name is not None and name in caller.roles else None
+
+
+def _principal(caller: Caller) -> OwnerKey | None:
+    if caller.principal is None:
+        return None
+    return OwnerKey(kind="principal", id=caller.principal.removeprefix("principal:"))
+
+
+def _nobody(policy: CompletionPolicy, key: OwnerKey | None) -> Refusal:
+    wanted = f"{policy.owner_key}" if isinstance(policy, Supervisor) else "somebody whom the daemon knows"
+    return Refusal(
+        "authority_missing",
+        f"{policy.__struct_config__.tag} is confirmed by {wanted}, and this is {key or 'nobody it knows'}",
+        capability="trusted_principal",
+        policy=policy,
+        remedy="confirm over the socket, or from a connection that is attached to the role that may",
+    )
+
+
+@writes(contract.GOAL_REQUEST_CLOSE)
+def request_close(tx: Tx, call: Call, params: contract.RequestCloseParams) -> contract.GoalResult:
+    scope = scope_of(params)
+    binding = bindings.find(tx, scope, params.binding_id)
+    item = rows.by_n(tx, binding.item)
+    guard = Guard(params.fence, check_reason(params.reason), alias=call.alias)
+    judge(tx, item, call.caller, "close", params.expected_revision, guard)
+    attending.check_occupying(binding)
+    ending = Ending(params.status, params.even_if_incomplete, "goal")
+    closed, _ = closing.close(tx, scope, item.id, params.expected_revision, ending, guard, call.caller)
+    return _goal(tx, closed, bindings.find(tx, scope, binding.binding_id))
+
+
+@writes(contract.POLICY_ESCALATE)
+def escalate(tx: Tx, call: Call, params: contract.EscalateParams) -> ItemResult:
+    scope: Scope = scope_of(params)
+    bindings.find(tx, scope, params.binding_id)
+    item = rows.find(tx, scope, params.id)
+    judge(tx, item, call.caller, "escalate", params.expected_revision)
+    bindings.may_act(tx, scope, params.binding_id, item.n, "can_update", tx.now)
+    present = rows.policy_of(item.policy)
+    if not completion.escalates(present, params.completion_policy):
+        names = (policy.__struct_config__.tag for policy in (present, params.completion_policy))
+        raise transition(item, "not_an_escalation", "{} cannot become {}: not stricter".format(*names))
+    return ItemResult(
+        item=rows.record(tx, changes.escalate(tx, item, params.completion_policy, params.binding_id, call.caller))
+    )

@@ -1,0 +1,92 @@
+"""`workgraph/explain`, `link`, `unlink`, `snapshot` and `events`: how items hang together."""
+
+from __future__ import annotations
+
+import difflib
+
+from msgspec import structs
+
+from interlock.lifecycle.refusal import Refusal
+from interlock.lifecycle.times import rfc3339
+from interlock.protocol import paging
+from interlock.protocol import workgraph_graph as contract
+from interlock.protocol.ledger_feed import EVENT_TYPES
+from interlock.protocol.workgraph import ItemParams
+from interlock.stores import feed
+from interlock.stores.feed import FeedFilter
+from interlock.stores.tx import Snapshot, Tx
+from interlock.stores.workgraph import bindings, edges, explaining, listing, rows, snapshots
+from interlock.stores.workgraph.scope import FAMILY
+
+from ..dispatch import Call, reads, writes
+from .items import LIST_KEY, filled, scope_of, wrong
+
+
+@reads(contract.EXPLAIN)
+def explain(snap: Snapshot, call: Call, params: ItemParams) -> contract.ExplainResult:
+    explained = explaining.explain(snap, rows.find(snap, scope_of(params), params.id))
+    return contract.ExplainResult(**structs.asdict(explained))
+
+
+@writes(contract.LINK)
+def link(tx: Tx, call: Call, params: contract.LinkParams) -> contract.EdgeResult:
+    if params.on_failure is not None and params.kind != "blocks":
+        raise wrong("/on_failure", f"a {params.kind} edge has no on_failure", "nothing, or kind blocks")
+    ends = edges.find_ends(tx, scope_of(params), params.kind, params.from_id, params.to_id)
+    return contract.EdgeResult(edge=edges.link(tx, ends, params.on_failure, params.binding_id, call.caller))
+
+
+@writes(contract.UNLINK)
+def unlink(tx: Tx, call: Call, params: contract.UnlinkParams) -> contract.EdgeResult:
+    ends = edges.find_ends(tx, scope_of(params), params.kind, params.from_id, params.to_id)
+    return contract.EdgeResult(edge=edges.unlink(tx, ends, params.binding_id, call.caller))
+
+
+@reads(contract.SNAPSHOT)
+def snapshot(snap: Snapshot, call: Call, params: contract.SnapshotParams) -> contract.SnapshotResult:
+    statuses = listing.statuses_of(params.statuses, params.include_terminal)
+    wanted = listing.Wanted(statuses, tuple(dict.fromkeys(params.labels)))
+    after = paging.key_of(contract.SNAPSHOT.name, params, LIST_KEY)
+    scanned = listing.page(snap, scope_of(params), wanted, after, paging.limit_of(params))
+    items, last = filled(snap, scanned.items, len(scanned.items))
+    found = scanned.items[: len(items)]
+    key = scanned.next_key if last is None else listing.key_of(last)
+    head = snap.head()
+    return contract.SnapshotResult(
+        realm_id=params.realm_id,
+        namespace=params.namespace,
+        all_namespaces=False,
+        captured_at=rfc3339(snap.now),
+        event_high_water_mark=head,
+        items=items,
+        edges=snapshots.edges_of(snap, found, wanted),
+        attention=[bindings.record(snap, row) for row in snapshots.attention_of(snap, found)],
+        ready_item_ids=snapshots.ready_ids(found, snap.now),
+        has_more=key is not None,
+        as_of_seq=head,
+        next_cursor=None if key is None else paging.next_cursor(contract.SNAPSHOT.name, params, key),
+    )
+
+
+@reads(contract.EVENTS)
+def events(snap: Snapshot, call: Call, params: contract.EventsParams) -> contract.EventsResult:
+    for n, word in enumerate(params.types or ()):
+        if word not in EVENT_TYPES[FAMILY]:
+            near = difflib.get_close_matches(word, EVENT_TYPES[FAMILY], 1, 0) or EVENT_TYPES[FAMILY]
+            raise Refusal("invalid_params", f"there is no {word}", path=f"/types/{n}", expected=near[0])
+    wanted = FeedFilter(
+        types=None if params.types is None else tuple(params.types),
+        families=(FAMILY,),
+        subjects=None if params.subjects is None else tuple(params.subjects),
+        realm_id=params.realm_id,
+        namespace=params.namespace,
+    )
+    after = snap.floor() if params.after_seq is None else params.after_seq
+    page = feed.events_since(snap, after, wanted, paging.limit_of(params))
+    return contract.EventsResult(
+        events=list(page.events),
+        scanned_seq=page.scanned_seq,
+        has_more=page.has_more,
+        as_of_seq=page.head,
+        floor=page.floor,
+    )
