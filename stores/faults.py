@@ -25,6 +25,9 @@ INSERT: Final = (
     " seq, detail, op_id, created_at, updated_at) VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 MOVE: Final = "UPDATE faults SET state = ?, reason = ?, updated_at = ? WHERE id = ?"
+STANDING: Final = (
+    f"SELECT {_FIELDS} FROM faults WHERE subject = ? AND kind = ? AND state IN ('open', 'acked') ORDER BY id"
+)
 COUNT_OPEN: Final = "SELECT count(*) FROM faults WHERE state = 'open'"
 _WHERE: Final = (
     " id > :after AND (:task_id IS NULL OR task_id = :task_id) AND (:session_id IS NULL OR session_id = :session_id)"
@@ -121,6 +124,14 @@ def move_task(tx: Tx, task_id: str, state: FaultState, reason: str | None) -> in
     rows = tx.execute(OPEN_OF_TASK, (task_id,)).fetchall()
     for row in rows:
         _move(tx, row, state, reason)
+    return len(rows)
+
+
+def close(tx: Tx, subject: str, kind: str, reason: str) -> int:
+    """Close what stands open or acked of a subject because its cause is gone; how many there were."""
+    rows = tx.execute(STANDING, (subject, kind)).fetchall()
+    for row in rows:
+        _move(tx, row, "closed", reason)
     return len(rows)
 
 

@@ -13,6 +13,7 @@ from interlock.lifecycle.times import rfc3339
 from interlock.lifecycle.work import BindingStatus, WorkRef
 
 from ..tx import Snapshot, Tx
+from .rows import at
 from .scope import Scope
 
 
@@ -96,7 +97,7 @@ def of_item(tx: Tx | Snapshot, item: int) -> list[Binding]:
 
 def status_of(row: Binding) -> BindingStatus:
     """Its status as results show it."""
-    return BindingStatus(state=row.status, until=_at(row.paused_until))
+    return BindingStatus(state=row.status, until=at(row.paused_until))
 
 
 def record(tx: Tx | Snapshot, row: Binding) -> AttentionBinding:
@@ -117,7 +118,7 @@ def record(tx: Tx | Snapshot, row: Binding) -> AttentionBinding:
         revision=row.revision,
         created_at=rfc3339(row.created_at),
         updated_at=rfc3339(row.updated_at),
-        terminal_at=_at(row.terminal_at),
+        terminal_at=at(row.terminal_at),
     )
 
 
@@ -183,7 +184,3 @@ def transition(row: Binding, reason: str, says: str) -> Refusal:
         status=status_of(row),
         current_revision=row.revision,
     )
-
-
-def _at(ms: int | None) -> str | None:
-    return None if ms is None else rfc3339(ms)

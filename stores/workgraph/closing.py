@@ -15,7 +15,7 @@ from interlock.lifecycle.times import rfc3339
 from interlock.lifecycle.work import CloseStatus, OnFailure
 
 from ..tx import Snapshot, Tx
-from . import bindings, rows
+from . import attending, bindings, rows
 from .judging import Guard, judge, transition
 from .rows import Item
 from .saving import UNCLAIMED, elapse, save, touched
@@ -92,7 +92,7 @@ def _close(
     )
     emit(tx, after.scope, "item_closed", after.id, data, caller)
     if stopped:
-        bindings.stop_of_item(tx, item.n, caller)
+        attending.stop_of_item(tx, item.n, caller)
     after = save(tx, before, after, caller, "updated")
     _tell_neighbours(tx, after, caller)
     if not any_open(tx, after.scope):
