@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
-from heapq import nlargest
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,6 +13,7 @@ from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Role, RoleChanged, RoleInfo
 from interlock.lifecycle.times import rfc3339
 
+from .near import LOOKED_AT, near
 from .tx import Snapshot, Tx
 
 _FIELDS: Final = "name, admin, max_sessions, allowed_senders, note_queue"
@@ -37,12 +36,6 @@ PAGE: Final = (
 COUNT_QUEUED: Final = "SELECT count(*) FROM messages WHERE state = 'queued' AND to_role = ?"
 COUNT_IN_FLIGHT: Final = "SELECT count(*) FROM messages WHERE state = 'in_flight' AND to_role = ?"
 COUNT_ATTACHED: Final = "SELECT count(*) FROM attachments WHERE role = ?"
-
-NEAR: Final = 5
-LOOKED_AT: Final = 64
-"""Names on either side that are looked at for near ones, and"""
-COMPARED: Final = 8
-"""how many of them are compared exactly: a client that repeats a wrong name must not hold the writer."""
 
 
 class Known(NamedTuple):
@@ -88,21 +81,8 @@ def need(tx: Tx | Snapshot, name: str, path: str | None = None) -> Known:
 def unknown(tx: Tx | Snapshot, name: str, path: str | None = None) -> Refusal:
     """The refusal of a role that does not exist."""
     names = [row[0] for sql in (NAMES_BEFORE, NAMES_AFTER) for row in tx.execute(sql, (name, LOOKED_AT))]
-    pairs = _pairs(name)
-    alike = nlargest(COMPARED, names, key=lambda other: _likeness(pairs, _pairs(other)))
-    near = difflib.get_close_matches(name, alike, NEAR, 0.5)
     at = {} if path is None else {"path": path}
-    return Refusal("not_found", f"there is no role {name}", kind="role", near=near, **at)
-
-
-def _pairs(name: str) -> set[tuple[str, str]]:
-    """The neighbouring characters of a name, its ends included."""
-    return set(zip(f" {name}", f"{name} ", strict=True))
-
-
-def _likeness(a: set[tuple[str, str]], b: set[tuple[str, str]]) -> float:
-    """How much two names have in common, cheaply: 0 to 1."""
-    return len(a & b) / max(len(a), len(b))
+    return Refusal("not_found", f"there is no role {name}", kind="role", near=near(name, names), **at)
 
 
 def put(tx: Tx, role: Role) -> bool:
