@@ -6,7 +6,7 @@ of `interlock.protocol` named `<family>` or `<family>_…`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,9 @@ from .catalogue import FAMILIES, modules_of
 from .output import show
 from .settings import LazyGroup, Settings, Verb
 from .values import read_stdin
+
+CLEARED: Final = ("description", "labels", "due_at", "not_before", "snoozed_until", "external_refs")
+"""What `workgraph/update` takes away from an item where it is null."""
 
 
 def family_methods(family: str) -> tuple[AnyMethod, ...]:
@@ -38,23 +41,33 @@ def find_method(name: str) -> AnyMethod | None:
 def family_group(family: str) -> MethodGroup:
     """The group of a family's verbs."""
     found = {tuple(_path(method)): method for method in family_methods(family)}
-    return MethodGroup(family, found, FAMILIES[family])
+    return MethodGroup(family, found, FAMILIES[family], VIEWS.get(family))
 
 
 class MethodGroup(LazyGroup):
     """The methods below one step of the path: `ledger`, `ledger role`."""
 
-    def __init__(self, name: str, methods: dict[tuple[str, ...], AnyMethod], help_text: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        methods: Mapping[tuple[str, ...], AnyMethod],
+        help_text: str,
+        views: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(name, help=help_text)
         self._methods = methods
+        self._views = views or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The next steps of all paths, in the order of the declarations."""
-        return list(dict.fromkeys(path[0] for path in self._methods))
+        """The next steps of all paths, in the order of the declarations, then the views."""
+        return list(dict.fromkeys([*(path[0] for path in self._methods), *self._views]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The verb or the group of a step; `claim_next` is `claim-next`."""
         step = cmd_name.replace("_", "-")
+        if step in self._views:
+            view: click.Command = getattr(import_module(f"{__package__}.{self._views[step]}"), step)
+            return view
         below = {path[1:]: method for path, method in self._methods.items() if path[0] == step}
         if not below:
             return None
@@ -116,6 +129,15 @@ def _send_params(params: dict[str, Any], given: dict[str, Any]) -> dict[str, Any
     return params
 
 
+def _clear_options() -> list[click.Parameter]:
+    help_text = f"Take away what is there: {', '.join(CLEARED)} (repeatable)."
+    return [click.Option(["--clear", "short_clear"], type=click.Choice(CLEARED), multiple=True, help=help_text)]
+
+
+def _clear_params(params: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {**params, **dict.fromkeys(given["short_clear"])}
+
+
 class Shortcut(NamedTuple):
     """Options beside a method's fields, and what they put into its params."""
 
@@ -123,7 +145,12 @@ class Shortcut(NamedTuple):
     apply: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 
-SHORTCUTS: Final = {"ledger/send": Shortcut(_send_options, _send_params)}
+SHORTCUTS: Final = {
+    "ledger/send": Shortcut(_send_options, _send_params),
+    "workgraph/update": Shortcut(_clear_options, _clear_params),
+}
+VIEWS: Final = {"workgraph": {"graph": "graph"}}
+"""Verbs of a family that are no method of their own but show what its methods tell: each with its module."""
 
 
 def _path(method: AnyMethod) -> list[str]:

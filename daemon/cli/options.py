@@ -5,90 +5,45 @@ Owns the mapping only: what a value may be is the daemon's to say, so that there
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 import click
-from msgspec import Meta, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
 from interlock.protocol.contract import AnyMethod
 
+from .shapes import Shape, is_mixed, shape
+from .short import ShortValue, spelling
 from .values import JsonValue
 
 PREFIX: Final = "field_"
 """Of the names under which click keeps a method's fields, so that none collides with a flag."""
-POSITIONAL: Final = "only_field"
-
-
-class Shape(NamedTuple):
-    """What a field takes, absent left out: its one type, the metadata around it, and whether it repeats."""
-
-    kind: Any
-    metas: tuple[Meta, ...]
-    many: bool
-
-
-def shape(annotation: Any) -> Shape:
-    """The shape of a field's type: `Annotated` and absent values peeled off, a list opened."""
-    kind, metas = _peel(annotation)
-    if get_origin(kind) is list:
-        inner, inner_metas = _peel(get_args(kind)[0])
-        return Shape(inner, inner_metas + metas, True)
-    return Shape(kind, metas, False)
-
-
-def _peel(annotation: Any) -> tuple[Any, tuple[Meta, ...]]:
-    metas: tuple[Meta, ...] = ()
-    while True:
-        origin = get_origin(annotation)
-        if origin is Annotated:
-            annotation, *found = get_args(annotation)
-            metas += tuple(meta for meta in found if isinstance(meta, Meta))
-        elif origin in (Union, types.UnionType):
-            members = [kind for kind in get_args(annotation) if kind not in (type(None), UnsetType)]
-            if len(members) != 1:
-                return _mixed(members, metas)
-            annotation = members[0]
-        else:
-            return annotation, metas
-
-
-def _mixed(members: list[Any], metas: tuple[Meta, ...]) -> tuple[Any, tuple[Meta, ...]]:
-    """A record or its short form in text; any other union is just a JSON value."""
-    peeled = [_peel(member) for member in members]
-    texts = [found for kind, found in peeled if kind is str]
-    return (str, metas + texts[0] + (Meta(extra={"mixed": True}),)) if texts else (Any, metas)
-
-
-def is_mixed(found: Shape) -> bool:
-    """Whether a field takes a record or its short form in text."""
-    return any((meta.extra or {}).get("mixed") for meta in found.metas)
+POSITIONAL: Final = "unnamed_fields"
 
 
 def method_parameters(method: AnyMethod) -> list[click.Parameter]:
-    """One option per field; a method with one required simple field also takes that one without its name."""
+    """One option per field; the required texts and words are also taken without their names, in their order."""
     declared = fields(method.params)
     parameters: list[click.Parameter] = [_option(field) for field in declared]
-    only = positional_field(method)
-    if only is not None:
-        parameters.append(
-            click.Argument([POSITIONAL], required=False, metavar=only.encode_name.upper(), type=_type(shape(only.type)))
-        )
+    unnamed = positional_fields(method)
+    if unnamed:
+        metavar = " ".join(f"[{field.encode_name.upper()}]" for field in unnamed)
+        parameters.append(click.Argument([POSITIONAL], nargs=-1, metavar=metavar))
     if declared or not method.params.__struct_config__.forbid_unknown_fields:
         help_text = "Params as a JSON object, @file or -; the options win over its fields."
         parameters.append(click.Option(["--params", "params"], type=JsonValue(), metavar="JSON", help=help_text))
     return parameters
 
 
-def positional_field(method: AnyMethod) -> FieldInfo | None:
-    """The one required field, where there is exactly one and it is no record and no list."""
-    required = [field for field in fields(method.params) if field.required]
-    if len(required) != 1:
-        return None
-    found = shape(required[0].type)
-    return required[0] if found.kind is str and not found.many and not is_mixed(found) else None
+def positional_fields(method: AnyMethod) -> list[FieldInfo]:
+    """The required fields that are one text or one word each."""
+    return [field for field in fields(method.params) if field.required and _is_word(shape(field.type))]
+
+
+def _is_word(found: Shape) -> bool:
+    return (found.kind is str or get_origin(found.kind) is Literal) and not found.many and not is_mixed(found)
 
 
 def collect(method: AnyMethod, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,12 +57,23 @@ def collect(method: AnyMethod, given: Mapping[str, Any]) -> dict[str, Any]:
         if value is None or value == ():
             continue
         params[field.encode_name] = _flattened(value) if shape(field.type).many else value
-    only = positional_field(method)
-    if only is not None and given.get(POSITIONAL) is not None:
-        if given.get(PREFIX + only.name) is not None:
-            raise click.UsageError(f"{option_name(only)} is given twice")
-        params[only.encode_name] = given[POSITIONAL]
-    return params
+    return params | _unnamed(method, given)
+
+
+def _unnamed(method: AnyMethod, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was written without a name, for the fields that were not named, in their order."""
+    values: tuple[str, ...] = given.get(POSITIONAL) or ()
+    declared = positional_fields(method)
+    unnamed = [field for field in declared if given.get(PREFIX + field.name) is None]
+    if len(values) > len(declared):
+        raise click.UsageError(f"Got unexpected extra argument ({values[len(declared)]})")
+    if len(values) > len(unnamed):
+        twice = next(field for field in declared if field not in unnamed)
+        raise click.UsageError(f"{option_name(twice)} is given twice")
+    return {
+        field.encode_name: _type(shape(field.type)).convert(value, None, None)
+        for field, value in zip(unnamed, values, strict=False)
+    }
 
 
 def require(method: AnyMethod, params: Mapping[str, Any]) -> None:
@@ -149,6 +115,9 @@ def _type(found: Shape) -> click.ParamType[Any]:
         return click.Choice(get_args(found.kind))
     if is_mixed(found):
         return JsonValue(or_text=True)
+    short = spelling(found.kind)
+    if short:
+        return ShortValue(short)
     simple: dict[Any, click.ParamType[Any]] = {str: click.STRING, int: click.INT, float: click.FLOAT}
     return simple.get(found.kind) or JsonValue()
 
@@ -172,9 +141,13 @@ def _kind_help(found: Shape, schema: Mapping[str, Any]) -> list[str]:
     kind = found.kind
     if get_origin(kind) is Literal:
         return [f"one of {', '.join(get_args(kind))}"]
+    short = spelling(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
         names = [f.encode_name + ("" if f.required else "?") for f in fields(kind)]
-        return [f"JSON object {{{', '.join(names)}}}, @file or -"]
+        text = f"JSON object {{{', '.join(names)}}}, @file or -"
+        return [f"{short.text}, or a {text}" if short else text]
+    if short:
+        return [f"{short.text}, or a JSON object, @file or -"]
     if schema.get("format") == "date-time":
         return ["RFC 3339 time, such as 2026-12-01T12:00:00Z"]
     described = str(schema.get("description") or {bool: "yes or no", int: "a whole number", str: "text"}.get(kind, ""))

@@ -10,6 +10,9 @@ from typing import Any, Final
 from .settings import Settings
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+# Separators of lines, and marks that turn the direction of what follows them on the screen.
+_MARKS: Final = {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_SHOWN: Final = _CONTROLS | _MARKS
 
 
 class PipeClosed(Exception):
@@ -18,7 +21,7 @@ class PipeClosed(Exception):
 
 def plain(value: object) -> str:
     """Text that is safe on a terminal: what agents wrote may hold control sequences, so they are shown, not obeyed."""
-    return str(value).translate(_CONTROLS)
+    return str(value).translate(_SHOWN)
 
 
 def one_line(value: object) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from .output import as_json, one_line, plain
 
+_BINDING: Final = ("binding_id", "status", "mode", "target_key", "work_ref.item_id", "alias_key", "revision")
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "rows": ("msg_id", "kind", "from", "to", "state", "head", "enqueued_at"),
     "roles": ("role.name", "presence", "connections", "sessions", "role.max_sessions", "updated_at"),
@@ -22,6 +23,17 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "methods": ("name", "summary", "x-kind", "x-batch"),
     "files": ("name", "bytes", "sha256"),
     "findings": ("severity", "code", "subject", "message", "remedy"),
+    "items": (
+        *("id", "title", "status", "priority", "owner", "claim.lease_expires_at", "unresolved_blockers", "children"),
+        *("due_at", "overdue", "revision"),
+    ),
+    "edges": ("kind", "from_id", "to_id", "on_failure", "created_at"),
+    "attention": _BINDING,
+    "starved": _BINDING,
+    "duplicates": _BINDING,
+    "waits": ("kind", "text", "remedy"),
+    "members": ("mob_id", "identity", "status", "session_id", "source", "updated_at"),
+    "sessions": ("session_id", "from", "to"),
 }
 """What a person wants to see of the items of a list, by the list's name; a dot goes one level down."""
 MOST_COLUMNS: Final = 8
@@ -39,14 +51,19 @@ def show_table(value: Any, *, color: bool) -> None:
         return
     lists = {name: items for name, items in value.items() if _is_list_of_records(name, items)}
     rest = {name: item for name, item in value.items() if name not in lists}
+    records = not lists or any(_is_record(item) for item in rest.values())
+    if rest and records:
+        console.print(_record_table(rest))
     for name, items in lists.items():
+        if items and (records or len(lists) > 1):
+            console.print(Text(one_line(name), style="bold"))
         console.print(_list_table(name, items) if items else Text(f"no {name}", style="dim"))
-    if rest:
-        console.print(_record_table(rest) if not lists else Text(_footer(rest), style="dim"))
+    if rest and not records:
+        console.print(Text(_footer(rest), style="dim"))
 
 
 def cell(value: Any) -> str:
-    """One value as one cell: principals in their short form, records as JSON."""
+    """One value as one cell: what has a short form in that, other records as JSON."""
     match value:
         case None:
             return ""
@@ -56,6 +73,12 @@ def cell(value: Any) -> str:
             return plain(value)
         case {"role": {"role": role, **rest}}:
             return plain(f"{role}#{rest['session']}" if rest.get("session") else role)
+        case {"state": str(state), **rest} if rest.keys() <= {"until"}:
+            return plain(f"{state} until {rest['until']}" if rest else state)
+        case {"key": owner, **rest} if rest.keys() <= {"display_name"}:
+            return cell(owner)
+        case {"kind": str(kind), **rest} if len(rest) <= 1:  # owner keys, targets, policies: as `short` reads them
+            return plain(":".join([kind, *map(cell, rest.values())]))
         case [*items] if all(isinstance(item, str) for item in items):
             return plain(", ".join(items))
         case _:
@@ -89,10 +112,15 @@ def _record_table(record: Mapping[str, Any]) -> Table:
 
 def _flat(record: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
     for name, value in record.items():
-        if isinstance(value, Mapping) and value and cell(value).startswith("{"):
+        if value and _is_record(value):
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value has names and values of its own and no short form."""
+    return isinstance(value, Mapping) and cell(value).startswith("{")
 
 
 def _footer(rest: Mapping[str, Any]) -> str:

@@ -88,12 +88,22 @@ def events(settings: Settings, /, follow: bool, after: int | None, most: int | N
 @click.option("--session", metavar="NAME", help="With --mail: the session that would pull.")
 @click.option("--kinds", multiple=True, metavar="KIND", help="With --mail: only this kind (repeatable).")
 @click.option("--events", multiple=True, metavar="TYPE", help="Until an event of this type comes (repeatable).")
+@click.option("--item-ready", is_flag=True, help="Until an item of work is ready.")
+@click.option(
+    "--labels", multiple=True, metavar="LABEL", help="With --item-ready: that carries this label (repeatable)."
+)
+@click.option(
+    "--lease-ending", type=click.IntRange(min=0), metavar="MS", help="Until a live claim ends within so long."
+)
+@click.option("--owner", metavar="KIND:ID", help="With --lease-ending: a claim of this owner.")
+@click.option("--realm-id", metavar="ID", help="With --item-ready and --lease-ending: in this realm.")
+@click.option("--namespace", metavar="ID", help="With --item-ready and --lease-ending: in this namespace.")
 @click.option("--filter", "extra", type=JsonValue(), help="More conditions, as the filter of daemon/wait has them.")
 @click.option(
     "--after", type=click.IntRange(min=0), metavar="SEQ", help="Events above this seq count, also earlier ones."
 )
 @click.pass_obj
-def wait(settings: Settings, /, mail: str | None, after: int | None, extra: Any, **given: Any) -> None:
+def wait(settings: Settings, /, after: int | None, extra: Any, **given: Any) -> None:
     """Wait until one of the conditions holds, and print which.
 
     Waits 30 seconds, or --timeout. Exit code 124 when the time is over and none held.
@@ -102,20 +112,46 @@ def wait(settings: Settings, /, mail: str | None, after: int | None, extra: Any,
 
     if extra is not None and not isinstance(extra, dict):
         raise click.UsageError("--filter takes a JSON object")
-    wanted = dict(extra or {})
-    if mail is not None:
-        wanted["mail"] = {"role": mail} | {name: _plain(given[name]) for name in ("session", "kinds") if given[name]}
-    if given["events"]:
-        wanted["events"] = {"types": list(given["events"])}
+    wanted = {**(extra or {}), **conditions(given)}
     if not wanted:
-        raise click.UsageError("wait for what? Give --mail, --events or --filter.")
+        raise click.UsageError("wait for what? Give --mail, --events, --item-ready, --lease-ending or --filter.")
     answer = feed.wait(settings, wanted, after, WAIT_SECONDS if settings.timeout is None else settings.timeout)
     show(settings, answer)
     if not answer["matched"]:
         click.get_current_context().exit(TIMED_OUT)
 
 
-def _plain(value: Any) -> Any:
+_DETAILS: Final = {
+    "mail": ("session", "kinds"),
+    "item_ready": ("labels", "realm_id", "namespace"),
+    "lease_ending": ("owner", "realm_id", "namespace"),
+}
+"""The options that say more of a condition of `daemon/wait`."""
+
+
+def conditions(given: dict[str, Any]) -> dict[str, Any]:
+    """The filter that the options make. Raises click.UsageError for a detail of a condition that is not asked for."""
+    asked: dict[str, dict[str, Any]] = {}
+    if given["mail"] is not None:
+        asked["mail"] = {"role": given["mail"]}
+    if given["item_ready"]:
+        asked["item_ready"] = {}
+    if given["lease_ending"] is not None:
+        asked["lease_ending"] = {"within_ms": given["lease_ending"]}
+    details = {name: _wire(name, value) for name, value in given.items() if name not in asked and value}
+    used = {name for condition in asked for name in _DETAILS[condition]}
+    for name in sorted(details.keys() - used - {"events"}):
+        raise click.UsageError(f"--{name.replace('_', '-')} says more of a condition, and that one is not there")
+    for condition, params in asked.items():
+        params.update({name: details[name] for name in _DETAILS[condition] if name in details})
+    return asked | ({"events": {"types": details["events"]}} if "events" in details else {})
+
+
+def _wire(name: str, value: Any) -> Any:
+    if name == "owner":
+        from .short import owner_key  # which needs the records, and those are dear
+
+        return owner_key(value)
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from interlock.daemon.cli.catalogue import FAMILIES, present_families
-from interlock.daemon.cli.families import MethodGroup, family_group, family_methods, find_method
+from interlock.daemon.cli.families import VIEWS, MethodGroup, family_group, family_methods, find_method
 from interlock.daemon.cli.main import SECTIONS, cli
 from interlock.daemon.cli.options import option_name
 from interlock.daemon.cli.settings import Settings, Verb, global_flags
@@ -29,8 +29,14 @@ def verbs_below(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple
 
 
 def family_verbs() -> dict[tuple[str, ...], click.Command]:
-    """All generated verbs."""
-    return {path: v for family in present_families() for path, v in verbs_below(family_group(family), (family,))}
+    """All generated verbs: those of the families without their views."""
+    found = {path: v for family in present_families() for path, v in verbs_below(family_group(family), (family,))}
+    return {path: v for path, v in found.items() if path not in view_paths()}
+
+
+def view_paths() -> set[tuple[str, ...]]:
+    """The words of every view."""
+    return {(family, name) for family, views in VIEWS.items() for name in views}
 
 
 def words(method: AnyMethod) -> tuple[str, ...]:
@@ -91,6 +97,15 @@ def test_a_hand_written_verb_is_listed_with_the_first_line_of_its_own_help(name:
     assert (verb.help or "").splitlines()[0] == listed
     for param in verb.params:
         assert not isinstance(param, click.Option) or param.help, f"{name} {param.name} has no help"
+
+
+@pytest.mark.parametrize("path", sorted(view_paths()), ids=" ".join)
+def test_a_view_is_a_verb_of_its_family_and_explains_each_of_its_options(path: tuple[str, ...]) -> None:
+    group = family_group(path[0])
+    assert path[1] in group.list_commands(click.Context(group))
+    verb = group.get_command(click.Context(group), path[1])
+    assert isinstance(verb, Verb)
+    assert all(param.help for param in verb.params if isinstance(param, click.Option))
 
 
 def test_every_verb_takes_every_global_flag() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.daemon.cli.families import SHORTCUTS, method_verb
+from interlock.daemon.cli.families import CLEARED, SHORTCUTS, method_verb
 from interlock.daemon.cli.options import collect, describe, method_parameters, require, with_role
 from interlock.daemon.cli.settings import Settings
 from interlock.daemon.cli.values import parse_json
@@ -73,6 +73,58 @@ def refusal(name: str, *arguments: str) -> str:
         ),
         ("ledger/events/publish", ["--type", "handoff", "--payload", "[1]"], {"type": "handoff", "payload": [1]}),
         ("ledger/events/publish", ["--type", "handoff", "--payload", "7"], {"type": "handoff", "payload": 7}),
+        ("ledger/send", ["task", "--to", "w"], {"kind": "task", "to": "w"}),
+        ("ledger/fail", ["m", "too old"], {"msg_id": "m", "reason": "too old"}),
+        ("workgraph/link", ["blocks", "a", "b"], {"kind": "blocks", "from_id": "a", "to_id": "b"}),
+        ("workgraph/link", ["--kind", "parent", "a", "b"], {"kind": "parent", "from_id": "a", "to_id": "b"}),
+        ("workgraph/link", ["blocks", "b", "--from-id", "a"], {"kind": "blocks", "from_id": "a", "to_id": "b"}),
+        ("workgraph/create", ["--title", "T"], {"title": "T"}),
+        ("workgraph/create", ["T", "--labels", "x", "--labels", "y"], {"title": "T", "labels": ["x", "y"]}),
+        (
+            "workgraph/claim",
+            ["w", "--expected-revision", "1", "--owner", "agent:a"],
+            {"id": "w", "expected_revision": 1, "owner": {"kind": "agent", "id": "a"}},
+        ),
+        (
+            "workgraph/claim_next",
+            ["--owner", '{"kind": "agent", "id": "a", "display_name": "A"}'],
+            {"owner": {"kind": "agent", "id": "a", "display_name": "A"}},
+        ),
+        ("workgraph/list", ["--owner-key", "label:a:b"], {"owner_key": {"kind": "label", "id": "a:b"}}),
+        (
+            "workgraph/evidence/add",
+            ["w", "--evidence", "commit:1f2e"],
+            {"id": "w", "evidence": {"kind": "commit", "id": "1f2e"}},
+        ),
+        (
+            "workgraph/create",
+            ["T", "--external-refs", "issue:1", "--external-refs", '[{"kind": "url", "id": "x"}]'],
+            {"title": "T", "external_refs": [{"kind": "issue", "id": "1"}, {"kind": "url", "id": "x"}]},
+        ),
+        (
+            "workgraph/update",
+            ["w", "--clear", "due_at", "--clear", "labels"],
+            {"id": "w", "due_at": None, "labels": None},
+        ),
+        *(
+            ("workgraph/goal/create", ["--target", text], {"target": target})
+            for text, target in {
+                "identity:builder": {"kind": "identity", "identity": "builder"},
+                "session:019f": {"kind": "session", "session_id": "019f"},
+                "session:urn:uuid:019f": {"kind": "session", "session_id": "urn:uuid:019f"},
+                "owner:agent:a": {"kind": "owner", "owner_key": {"kind": "agent", "id": "a"}},
+                "lowered_owner:label:a": {"kind": "lowered_owner", "owner_key": {"kind": "label", "id": "a"}},
+                '{"kind": "x"}': {"kind": "x"},
+            }.items()
+        ),
+        *(
+            ("workgraph/create", ["T", "--completion-policy", text], {"title": "T", "completion_policy": policy})
+            for text, policy in {
+                "host_confirmed": {"kind": "host_confirmed"},
+                "supervisor:agent:boss": {"kind": "supervisor", "owner_key": {"kind": "agent", "id": "boss"}},
+                "reviewer_quorum:2": {"kind": "reviewer_quorum", "threshold": 2},
+            }.items()
+        ),
         ("daemon/wait", ["--filter", '{"mail": {"role": "w"}}'], {"filter": {"mail": {"role": "w"}}}),
         ("initialize", ["--params", '{"any": "thing"}'], {"any": "thing"}),
     ],
@@ -124,6 +176,24 @@ def test_a_json_value_may_come_from_a_file(tmp_path: Path) -> None:
         ("ledger/send", ["--params", "[1]"], "--params takes a JSON object"),
         ("ledger/get", ["a", "--msg-id", "b"], "--msg-id is given twice"),
         ("ledger/get", ["a", "b"], "unexpected extra argument"),
+        ("workgraph/link", ["blokcs", "a", "b"], "'blokcs' is not one of"),
+        ("workgraph/link", ["blocks", "a", "b", "--to-id", "c"], "--to-id is given twice"),
+        ("workgraph/claim_next", ["--owner", "a"], "'a' is not of the form KIND:ID, such as agent:a"),
+        ("workgraph/claim_next", ["--owner", "agent:"], "is not of the form"),
+        ("workgraph/claim_next", ["--owner", ":a"], "is not of the form"),
+        ("workgraph/claim_next", ["--owner", "{"], "no JSON value"),
+        (
+            "workgraph/goal/create",
+            ["--target", "agent:a"],
+            "of the form identity:IDENTITY, session:SESSION_ID, owner:KIND:ID or lowered_owner:KIND:ID",
+        ),
+        ("workgraph/goal/create", ["--target", "identity:"], "is not of the form"),
+        ("workgraph/goal/create", ["--target", "identity"], "is not of the form"),
+        ("workgraph/goal/create", ["--target", "owner:a"], "is not of the form KIND:ID"),
+        ("workgraph/create", ["T", "--completion-policy", "self_attest:x"], "is not of the form"),
+        ("workgraph/create", ["T", "--completion-policy", "reviewer_quorum"], "is not of the form"),
+        ("workgraph/create", ["T", "--completion-policy", "reviewer_quorum:two"], "'two' is not a valid integer"),
+        ("workgraph/update", ["w", "--clear", "title"], "'title' is not one of"),
     ],
 )
 def test_what_cannot_be_params_is_a_usage_error(name: str, arguments: list[str], said: str) -> None:
@@ -163,6 +233,18 @@ def test_the_help_of_an_option_has_type_bounds_and_whether_it_is_required() -> N
     assert said["ts"].startswith("RFC 3339 time")
     assert said["kinds"] == "One of task, completion, note, control; repeatable, at most 4."
     assert "{op, task_id, reason?}" in said["control"]
+    said = {f.encode_name: describe(f) for f in fields(BY_NAME["workgraph/goal/create"].params)}
+    assert said["external_refs"] == "`KIND:ID`, or a JSON object {kind, id, url?}, @file or -; repeatable, at most 64."
+    assert said["completion_policy"].startswith("`self_attest`, `host_confirmed`, `principal_confirmed`, `supervisor:K")
+    assert said["target"].endswith("or `lowered_owner:KIND:ID`, or a JSON object, @file or -; required.")
+
+
+def test_what_update_clears_may_be_null_on_the_wire() -> None:
+    from msgspec import UNSET
+    from msgspec.structs import fields
+
+    patched = [f for f in fields(BY_NAME["workgraph/update"].params) if f.default is UNSET]
+    assert tuple(f.encode_name for f in patched if type(None) in get_args(f.type)) == CLEARED
 
 
 def test_a_method_without_params_takes_none() -> None:

@@ -13,6 +13,7 @@ from interlock.daemon.cli.feed import event_line
 from interlock.daemon.cli.output import one_line, plain, show_error
 from interlock.daemon.cli.tables import cell, show_table
 
+from .graphs import NOW, claim, item
 from .harness import Home, command
 
 
@@ -76,8 +77,64 @@ def test_text_that_is_made_to_be_read_is_printed_as_it_is(
     assert shown({"content_type": "text/plain", "text": "# HELP a\na 1\n"}, capsys, monkeypatch) == "# HELP a\na 1\n"
 
 
+def test_items_of_work_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        item("work_1", "Build", **claim("agent:a", NOW), children={"active": 1, "failed": 0}, completion_policy={}),
+        item("work_2", "Test", unresolved_blockers=1),
+    ]
+    header, _, first, second, _ = shown(
+        {"items": rows, "has_more": False, "as_of_seq": 3}, capsys, monkeypatch
+    ).splitlines()
+    assert header.split() == [
+        *(
+            "id",
+            "title",
+            "status",
+            "priority",
+            "owner",
+            "lease_expires_at",
+            "unresolved_blockers",
+            "children",
+            "revision",
+        ),
+    ]
+    assert first.split()[:6] == ["work_1", "Build", "in_progress", "medium", "agent:a", NOW]
+    assert second.split() == ["work_2", "Test", "open", "medium", "1", "1"]
+
+
+def test_lists_beside_a_record_have_their_names_above(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = {
+        "item_id": "work_1",
+        "totals": {"unresolved_blockers": 1},
+        "waits": [{"kind": "gate", "text": "not before", "remedy": "update"}],
+        "attention": [],
+    }
+    assert [line.split() for line in shown(value, capsys, monkeypatch).splitlines() if "─" not in line] == [
+        ["item_id", "work_1"],
+        ["totals.unresolved_blockers", "1"],
+        ["waits"],
+        ["kind", "text", "remedy"],
+        ["gate", "not", "before", "update"],
+        ["no", "attention"],
+    ]
+
+
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, ""), (True, "yes"), ([], ""), ({}, "{}"), (1.5, "1.5"), ("[b]x", "[b]x")]
+    ("value", "text"),
+    [
+        *[(None, ""), (True, "yes"), ([], ""), ({}, "{}"), (1.5, "1.5"), ("[b]x", "[b]x")],
+        ({"key": {"kind": "agent", "id": "a"}, "display_name": "A"}, "agent:a"),
+        ({"kind": "label", "id": "\x1b"}, "label:\\x1b"),
+        ({"kind": "host_confirmed"}, "host_confirmed"),
+        ({"kind": "reviewer_quorum", "threshold": 2}, "reviewer_quorum:2"),
+        ({"kind": "lowered_owner", "owner_key": {"kind": "agent", "id": "a"}}, "lowered_owner:agent:a"),
+        ({"state": "active"}, "active"),
+        ({"state": "paused", "until": NOW}, f"paused until {NOW}"),
+        ({"state": "active", "pid": 1}, '{"state":"active","pid":1}'),
+        ({"kind": "task", "id": "a", "url": "b"}, '{"kind":"task","id":"a","url":"b"}'),
+    ],
 )
 def test_a_value_is_one_cell(value: Any, text: str) -> None:
     assert cell(value) == text
@@ -89,6 +146,7 @@ def test_control_sequences_in_what_agents_wrote_are_shown_not_obeyed(
     evil = "\x1b]0;owned\x07\x9b2J[red]x"
     assert plain(evil) == "\\x1b]0;owned\\x07\\x9b2J[red]x"
     assert one_line("a\nb\tc") == "a\\nb\\tc"
+    assert one_line("\u2028\u202e\u2066ü") == "\\u2028\\u202e\\u2066ü"
     text = shown({"rows": [{"msg_id": "m", "head": evil}]}, capsys, monkeypatch)
     text += event_line({"seq": 1, "at": "t", "family": "f", "type": "x", "subject": evil, "data": {"a": evil}})
     show_error({"code": -32000, "message": evil, "data": {"code": "x", "near": [evil]}}, json_wanted=False)

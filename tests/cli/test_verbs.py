@@ -17,6 +17,7 @@ from interlock.daemon.cli import feed
 from interlock.daemon.cli.client import Client, RpcFailure, TimedOut
 from interlock.daemon.cli.feed import Follower
 from interlock.daemon.cli.settings import Settings
+from interlock.daemon.cli.use import conditions, wait
 
 from .harness import Home, new_home
 
@@ -220,6 +221,51 @@ def test_wait_for_events_gives_the_first_that_matched(served: Home) -> None:
     assert (found.code, found.value["matched"], found.value["event"]["subject"]) == (0, ["events"], "worker")
     both = served.run("wait", "--filter", '{"events": {"roles": ["boss"]}}', "--after", "0", "--timeout", "5")
     assert both.value["event"]["subject"] == "boss"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "wait for what?"),
+        (["--labels", "x", "--mail", "worker"], "--labels says more of a condition"),
+        (["--owner", "agent:a", "--item-ready"], "--owner says more of a condition"),
+        (["--session", "s"], "--session says more of a condition"),
+        (["--owner", "a", "--lease-ending", "5"], "'a' is not of the form KIND:ID"),
+        (["--filter", "[]"], "--filter takes a JSON object"),
+    ],
+)
+def test_what_is_no_condition_is_a_usage_error(served: Home, arguments: list[str], said: str) -> None:
+    refused = served.run("wait", *arguments)
+    assert refused.code == 2
+    assert said in refused.err
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"item_ready": True}, {"item_ready": {}}),
+        (
+            {"item_ready": True, "labels": ("x", "y"), "realm_id": "r"},
+            {"item_ready": {"labels": ["x", "y"], "realm_id": "r"}},
+        ),
+        ({"lease_ending": 0}, {"lease_ending": {"within_ms": 0}}),
+        (
+            {"item_ready": True, "lease_ending": 9, "owner": "agent:a", "namespace": "n"},
+            {
+                "item_ready": {"namespace": "n"},
+                "lease_ending": {"within_ms": 9, "owner": {"kind": "agent", "id": "a"}, "namespace": "n"},
+            },
+        ),
+        (
+            {"mail": "w", "kinds": ("task",), "events": ("a", "b")},
+            {"mail": {"role": "w", "kinds": ["task"]}, "events": {"types": ["a", "b"]}},
+        ),
+    ],
+)
+def test_the_options_of_wait_become_its_filter(given: dict[str, Any], wanted: dict[str, Any]) -> None:
+    nothing: dict[str, Any] = {param.name or "": () if param.multiple else None for param in wait.params}
+    del nothing["after"], nothing["extra"]
+    assert conditions({**nothing, "item_ready": False, **given}) == wanted
 
 
 def test_wait_for_an_unknown_role_is_refused(served: Home) -> None:
