@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -15,7 +16,8 @@ from interlock.lifecycle.events import Event
 from interlock.lifecycle.refusal import Refusal
 from interlock.stores import faults, presence, sweep
 from interlock.stores.sweep import Page
-from interlock.stores.tx import Tx
+from interlock.stores.tx import Snapshot, Tx
+from interlock.stores.workgraph import sweeping
 
 from . import instances
 from .health import SuspendWatch, read_clocks
@@ -49,6 +51,18 @@ class Pause(NamedTuple):
 
     seconds: float
     due: int | None = None
+
+
+class Chore(NamedTuple):
+    """One thing that time does to rows: those that are due, what becomes of each, and of one that cannot be handled.
+
+    Such a one becomes a fault and is not due any more, so that the pass can go on.
+    """
+
+    kind: str
+    page: Callable[[Tx], Page]
+    act: Callable[[Tx, int], None]
+    set_aside: Callable[[Tx, int, str], None]
 
 
 class Sweeper:
@@ -117,11 +131,13 @@ class Sweeper:
         await self._note_jumps()
         await self._bury_the_dead()
         await self._expire()
+        for chore in WORK:
+            await self._pages(chore)
         if self._loop.time() - self._retained_at >= RETENTION_S:
             if not await self._retain():
                 return Pause(0.0)
             self._retained_at = self._loop.time()
-        looked = await self._database.read(lambda snap: Looked(sweep.next_due(snap), snap.now))
+        looked = await self._database.read(lambda snap: Looked(_next_due(snap), snap.now))
         return _pause(looked, self._others, self._services.policy.ttl_secs)
 
     async def _note_jumps(self) -> None:
@@ -143,13 +159,14 @@ class Sweeper:
             await asyncio.to_thread(instances.forget, state_dir, instance_id)
 
     async def _expire(self) -> None:
-        await self._pages("message", sweep.due_page, sweep.expire)
+        await self._pages(Chore("message", sweep.due_page, sweep.expire, _set_mail_aside))
         ttl_ms = self._services.policy.ttl_secs * 1000
         if ttl_ms:
             for role in await self._database.read(sweep.absent_roles):
-                await self._pages("message", lambda tx: sweep.stale_page(tx, role, ttl_ms), sweep.expire_unfetched)  # noqa: B023
+                stale = partial(sweep.stale_page, role=role, ttl_ms=ttl_ms)
+                await self._pages(Chore("message", stale, sweep.expire_unfetched, _set_mail_aside))
 
-    async def _pages(self, kind: str, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> None:
+    async def _pages(self, chore: Chore) -> None:
         """Act on every row of every page, each page in one transaction.
 
         One bad row never stops a pass: where a page fails its rows are done one by one; the bad one becomes a fault.
@@ -157,23 +174,23 @@ class Sweeper:
         more = True
         while more:
             try:
-                more = await self._database.write(lambda tx: _whole_page(tx, page, act))
+                more = await self._database.write(lambda tx: _whole_page(tx, chore))
             except Refusal:
                 raise
             except Exception:
-                self._services.log.exception("bad_page", kind=kind)
-                more = await self._one_by_one(page, act)
+                self._services.log.exception("bad_page", kind=chore.kind)
+                more = await self._one_by_one(chore)
 
-    async def _one_by_one(self, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> bool:
-        found = await self._database.write(page)
+    async def _one_by_one(self, chore: Chore) -> bool:
+        found = await self._database.write(chore.page)
         for row_id in found.ids:
             try:
-                await self._database.write(lambda tx: act(tx, row_id))  # noqa: B023 - awaited here
+                await self._database.write(lambda tx: chore.act(tx, row_id))  # noqa: B023 - awaited here
             except Refusal:
                 raise
             except Exception as error:
                 reason = f"the sweeper cannot read this row: {type(error).__name__}"
-                await self._database.write(lambda tx: _set_aside(tx, row_id, reason))  # noqa: B023
+                await self._database.write(lambda tx: chore.set_aside(tx, row_id, reason))  # noqa: B023
         return found.more
 
     async def _retain(self) -> bool:
@@ -197,9 +214,22 @@ class Sweeper:
         return complete
 
 
+DEADLINES: Final = frozenset(
+    {
+        *("role_presence", "item_created", "item_updated", "item_claimed", "lease_renewed", "item_unblocked"),
+        *("item_released", "item_closed", "edge_changed", "unlinked", "attention_paused"),
+    }
+)
+"""Events that may bring a due time which is earlier than the known ones."""
+
+
 def _has_deadline(event: Event) -> bool:
-    """Whether an event may bring a due time that is earlier than the known ones."""
-    return event.type == "role_presence" or (event.type == "ledger_state" and b'"state":"queued"' in bytes(event.data))
+    return event.type in DEADLINES or (event.type == "ledger_state" and b'"state":"queued"' in bytes(event.data))
+
+
+def _next_due(snap: Snapshot) -> int | None:
+    found = [sweep.next_due(snap), sweeping.next_due(snap)]
+    return min((instant for instant in found if instant is not None), default=None)
 
 
 def _pause(looked: Looked, others: bool, ttl_secs: int) -> Pause:
@@ -211,14 +241,25 @@ def _pause(looked: Looked, others: bool, ttl_secs: int) -> Pause:
     return Pause(pause, looked.next_due)
 
 
-def _whole_page(tx: Tx, page: Callable[[Tx], Page], act: Callable[[Tx, int], None]) -> bool:
-    found = page(tx)
+def _whole_page(tx: Tx, chore: Chore) -> bool:
+    found = chore.page(tx)
     for row_id in found.ids:
-        act(tx, row_id)
+        chore.act(tx, row_id)
     return found.more
 
 
-def _set_aside(tx: Tx, row_id: int, reason: str) -> None:
-    """A bad row becomes a fault and is not due any more, so that the pass can go on."""
+def _set_mail_aside(tx: Tx, row_id: int, reason: str) -> None:
     msg_id, role = sweep.set_aside(tx, row_id)
     faults.record(tx, "bad_row", reason, subject=msg_id, msg_id=msg_id, role=role)
+
+
+def _set_item_aside(tx: Tx, row_id: int, reason: str) -> None:
+    faults.record(tx, "bad_row", reason, subject=sweeping.set_aside(tx, row_id))
+
+
+WORK: Final = (
+    Chore("item", sweeping.leases_due, sweeping.end_lease, _set_item_aside),
+    Chore("item", sweeping.gates_due, sweeping.open_gate, _set_item_aside),
+    Chore("item", sweeping.overdue, sweeping.tell_overdue, _set_item_aside),
+)
+"""What time does to the work graph (contract workgraph 2, 4)."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
+from msgspec import field
 
 from interlock.lifecycle.events import Event
 from interlock.lifecycle.mail import MailKind, Record
 from interlock.lifecycle.types import Count, Id, Name, OpId, Rule, Seq, Text4K, Time, WaitMs, meta
+from interlock.lifecycle.work import OwnerKey
 
 from .contract import Method, Params, Result
 from .ledger_feed import EventFilter
-from .limits import BATCH_STEPS
+from .limits import BATCH_STEPS, LEASE_SECONDS
+from .workgraph import DEFAULT, FilterLabels
 
 
 class NoParams(Params, frozen=True, kw_only=True):
@@ -99,7 +101,7 @@ class DiscoverResult(Result, frozen=True, kw_only=True):
     info: dict[str, Any]
     methods: list[Any]
     components: dict[str, Any]
-    x_limits: dict[str, int] = msgspec.field(name="x-limits")
+    x_limits: dict[str, int] = field(name="x-limits")
 
 
 class MetricsResult(Result, frozen=True, kw_only=True):
@@ -152,6 +154,9 @@ class BackupResult(Result, frozen=True, kw_only=True):
     files: list[BackupFile]
 
 
+WithinMs = Annotated[
+    int, meta(Rule(kind="limit", max=LEASE_SECONDS * 1000), minimum=0, maximum=LEASE_SECONDS * 1000)
+]
 DrainMs = Annotated[int, meta(Rule(kind="limit", max=60_000), minimum=0, maximum=60_000)]
 
 
@@ -175,11 +180,30 @@ class MailCondition(Record, frozen=True, kw_only=True):
     kinds: Annotated[list[MailKind], meta(Rule(kind="list", min=1, max=4), minItems=1, maxItems=4)] | None = None
 
 
+class ItemReadyCondition(Record, frozen=True, kw_only=True):
+    """Holds when an item is ready that carries all these labels."""
+
+    labels: FilterLabels = field(default_factory=list)
+    realm_id: Id = DEFAULT
+    namespace: Id = DEFAULT
+
+
+class LeaseEndingCondition(Record, frozen=True, kw_only=True):
+    """Holds when a live claim, of that owner if one is named, ends within that time."""
+
+    owner: OwnerKey | None = None
+    within_ms: WithinMs
+    realm_id: Id = DEFAULT
+    namespace: Id = DEFAULT
+
+
 class WaitFilter(Record, frozen=True, kw_only=True):
     """The alternatives; at least one."""
 
     mail: MailCondition | None = None
     events: EventFilter | None = None
+    item_ready: ItemReadyCondition | None = None
+    lease_ending: LeaseEndingCondition | None = None
 
 
 class WaitParams(Params, frozen=True, kw_only=True):

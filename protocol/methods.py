@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import daemon, ledger_feed, ledger_mail, ledger_roles
+from . import (
+    daemon,
+    ledger_feed,
+    ledger_mail,
+    ledger_roles,
+    workgraph_attention,
+    workgraph_goals,
+    workgraph_graph,
+    workgraph_items,
+    workgraph_members,
+)
 from .contract import AnyMethod
 
 METHODS: Final[tuple[AnyMethod, ...]] = (
@@ -12,7 +22,12 @@ METHODS: Final[tuple[AnyMethod, ...]] = (
     *ledger_roles.METHODS,
     *ledger_mail.METHODS,
     *ledger_feed.METHODS,
+    *workgraph_items.METHODS,
+    *workgraph_graph.METHODS,
+    *workgraph_goals.METHODS,
+    *workgraph_attention.METHODS,
+    *workgraph_members.METHODS,
 )
 BY_NAME: Final[dict[str, AnyMethod]] = {m.name: m for m in METHODS} | {a: m for m in METHODS for a in m.aliases}
 """Also by alias; an alias is the method it stands for."""
-CAPABILITIES: Final = ("batch", "daemon", "ledger", "server_requests", "subscribe")
+CAPABILITIES: Final = ("batch", "daemon", "ledger", "server_requests", "subscribe", "workgraph")

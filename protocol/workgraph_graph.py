@@ -52,7 +52,7 @@ class SnapshotParams(ScopePageParams, frozen=True, kw_only=True):
     labels: FilterLabels = field(default_factory=list)
 
 
-class SnapshotResult(PageResult, frozen=True, kw_only=True, omit_defaults=False):
+class SnapshotResult(PageResult, frozen=True, kw_only=True):
     """A page of items with what belongs to them, from one consistent read."""
 
     realm_id: Id

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from interlock.lifecycle import completion
+from interlock.lifecycle.attention import OCCUPYING
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.work import (
@@ -22,7 +23,8 @@ from interlock.protocol import workgraph_goals as contract
 from interlock.protocol.workgraph import BindingParams
 from interlock.protocol.workgraph_items import ItemFields, ItemResult
 from interlock.stores.tx import Snapshot, Tx
-from interlock.stores.workgraph import attending, bindings, changes, closing, rows
+from interlock.stores.workgraph import attending, bindings, changes, closing, members, rows
+from interlock.stores.workgraph.attending import Stance
 from interlock.stores.workgraph.bindings import Binding
 from interlock.stores.workgraph.closing import Ending
 from interlock.stores.workgraph.judging import Guard, judge, transition
@@ -44,16 +46,12 @@ def _goal(tx: Tx | Snapshot, item: Item, binding: Binding) -> contract.GoalResul
     return contract.GoalResult(item=rows.record(tx, item), attention=bindings.record(tx, binding))
 
 
-@writes(contract.GOAL_CREATE, creates=lambda result: result.attention.binding_id, sessions=by_target)
+@writes(contract.GOAL_CREATE, creates=lambda result: result.item.id, sessions=by_target)
 def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
+    key = members.lower(tx, params.target, params.realm_id, call.told, call.caller)
+    stance = Stance(params.mode, params.delegated_authority, params.projection_policy)
     item = _goal_item(tx, call, params)
-    new = attending.Attend(
-        target=params.target,
-        mode=params.mode,
-        delegated_authority=params.delegated_authority,
-        projection_policy=params.projection_policy,
-    )
-    return _goal(tx, item, attending.create(tx, item, new, call.caller, call.told))
+    return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
 
 
 def _goal_item(tx: Tx, call: Call, params: contract.GoalCreateParams) -> Item:
@@ -158,7 +156,8 @@ def request_close(tx: Tx, call: Call, params: contract.RequestCloseParams) -> co
     item = rows.by_n(tx, binding.item)
     guard = Guard(params.fence, check_reason(params.reason), alias=call.alias)
     judge(tx, item, call.caller, "close", params.expected_revision, guard)
-    attending.check_occupying(binding)
+    if binding.status not in OCCUPYING:
+        raise bindings.transition(binding, "binding_terminal", f"it is {binding.status}, for ever")
     ending = Ending(params.status, params.even_if_incomplete, "goal")
     closed, _ = closing.close(tx, scope, item.id, params.expected_revision, ending, guard, call.caller)
     return _goal(tx, closed, bindings.find(tx, scope, binding.binding_id))

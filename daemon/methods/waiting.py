@@ -13,6 +13,8 @@ from interlock.stores import feed, moves, pull, roles
 from interlock.stores.feed import FeedFilter
 from interlock.stores.pull import Wanted
 from interlock.stores.tx import Snapshot
+from interlock.stores.workgraph import leases, queue
+from interlock.stores.workgraph.scope import Scope
 
 from ..dispatch import Call, on_loop
 from ..hub import Waiter
@@ -20,10 +22,24 @@ from .delivery import OFFERS
 from .feed import feed_filter
 
 
+class Seen(NamedTuple):
+    """What one look found of one condition: whether it holds, and when, ms, time alone may make it hold."""
+
+    holds: bool
+    next_at: int | None = None
+
+
+class Looked(NamedTuple):
+    """The answer as it stands, and in how many seconds time alone may change it; None where it cannot."""
+
+    result: contract.WaitResult
+    again_s: float | None
+
+
 class Watched(NamedTuple):
     """A wait, ready to look: what to ask the store, and which events make another look worth it."""
 
-    look: Callable[[Snapshot, int | None], contract.WaitResult]
+    look: Callable[[Snapshot, int | None], Looked]
     wakes: Callable[[Event], bool]
 
 
@@ -40,17 +56,23 @@ async def wait(call: Call, params: contract.WaitParams) -> contract.WaitResult:
             if params.after_seq is None and after is not None:
                 after = mark.not_after(after)
             start = after
-            result = await call.services.database.read(lambda snap: watched.look(snap, start))  # noqa: B023
-            if result.matched or loop.time() >= end:
-                return result
+            looked = await call.services.database.read(lambda snap: watched.look(snap, start))  # noqa: B023
+            if looked.result.matched or loop.time() >= end:
+                return looked.result
             call.in_flight.check()
             # Nothing above `after` up to here matched, so the next look begins here.
-            after = result.as_of_seq
+            after = looked.result.as_of_seq
+            until = end if looked.again_s is None else min(end, loop.time() + looked.again_s)
             try:
-                async with asyncio.timeout_at(end):
+                async with asyncio.timeout_at(until):
                     await waiter.wait()
             except TimeoutError:
                 continue
+
+
+CONDITIONS: Final = contract.WaitFilter.__struct_fields__
+AGAIN_S: Final = 0.01
+"""A look that time makes worth it comes this much later: clocks differ by less."""
 
 
 def _watched(call: Call, params: contract.WaitParams) -> Watched:
@@ -58,25 +80,60 @@ def _watched(call: Call, params: contract.WaitParams) -> Watched:
     if wanted == contract.WaitFilter():
         raise Refusal("invalid_params", "name at least one condition", path="/filter", expected=" or ".join(CONDITIONS))
     events = None if wanted.events is None else feed_filter(wanted.events, "/filter/events")
-    mail = wanted.mail
 
-    def wakes(event: Event) -> bool:
-        if mail is not None and event.role == mail.role and event.type in OFFERS:
-            return True
-        return events is not None and events.matches(event)
-
-    def look(snap: Snapshot, after: int | None) -> contract.WaitResult:
+    def look(snap: Snapshot, after: int | None) -> Looked:
         head = snap.head()
         found = None if events is None else _first_event(snap, head if after is None else after, events)
-        matched = ["events"] if found is not None else []
-        if mail is not None and _has_mail(snap, call, mail):
-            matched = ["mail", *matched]
-        return contract.WaitResult(matched=matched, as_of_seq=head, event=found)
+        seen = {"events": Seen(found is not None), **_seen(snap, call, wanted)}
+        result = contract.WaitResult(
+            matched=[name for name in CONDITIONS if name in seen and seen[name].holds], as_of_seq=head, event=found
+        )
+        instants = [one.next_at for one in seen.values() if one.next_at is not None]
+        return Looked(result, max(0, min(instants) - snap.now) / 1000 + AGAIN_S if instants else None)
 
-    return Watched(look, wakes)
+    return Watched(look, lambda event: _wakes(wanted, events, event))
 
 
-CONDITIONS: Final = contract.WaitFilter.__struct_fields__
+def _wakes(wanted: contract.WaitFilter, events: FeedFilter | None, event: Event) -> bool:
+    """Whether another look is worth it."""
+    mail, ready, ending = wanted.mail, wanted.item_ready, wanted.lease_ending
+    if mail is not None and event.role == mail.role and event.type in OFFERS:
+        return True
+    if ready is not None and event.type == "item_ready" and _of(ready, event):
+        return True
+    if ending is not None and event.type in ("item_claimed", "lease_renewed") and _of(ending, event):
+        return True
+    return events is not None and events.matches(event)
+
+
+def _of(scope: contract.ItemReadyCondition | contract.LeaseEndingCondition, event: Event) -> bool:
+    return (scope.realm_id, scope.namespace) == (event.realm_id, event.namespace)
+
+
+def _seen(snap: Snapshot, call: Call, wanted: contract.WaitFilter) -> dict[str, Seen]:
+    """The conditions of the store, by name."""
+    seen: dict[str, Seen] = {}
+    if wanted.mail is not None:
+        seen["mail"] = Seen(_has_mail(snap, call, wanted.mail))
+    if wanted.item_ready is not None:
+        seen["item_ready"] = _item_ready(snap, wanted.item_ready)
+    if wanted.lease_ending is not None:
+        seen["lease_ending"] = _lease_ending(snap, wanted.lease_ending)
+    return seen
+
+
+def _item_ready(snap: Snapshot, wanted: contract.ItemReadyCondition) -> Seen:
+    scope = Scope(wanted.realm_id, wanted.namespace)
+    if queue.first(snap, scope, tuple(dict.fromkeys(wanted.labels))) is not None:
+        return Seen(True)
+    return Seen(False, queue.next_due(snap, scope))
+
+
+def _lease_ending(snap: Snapshot, wanted: contract.LeaseEndingCondition) -> Seen:
+    ends_at = leases.next_end(snap, Scope(wanted.realm_id, wanted.namespace), wanted.owner)
+    if ends_at is None:
+        return Seen(False)
+    return Seen(ends_at - snap.now <= wanted.within_ms, ends_at - wanted.within_ms)
 
 
 def _first_event(snap: Snapshot, after: int, wanted: FeedFilter) -> Event | None:

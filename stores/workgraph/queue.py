@@ -10,12 +10,12 @@ import heapq
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from interlock.lifecycle.readiness import is_clear, is_open
 
 from ..tx import Snapshot, Tx
-from . import rows
+from . import leases, rows
 from .rows import COLUMNS, Item
 from .scope import Scope
 
@@ -48,10 +48,6 @@ NEXT_GATE: Final = (
     "SELECT gate_at FROM items WHERE stage = 2 AND gate_at > ? AND realm_id = ? AND namespace = ?"
     " ORDER BY gate_at LIMIT 1"
 )
-NEXT_LEASE: Final = (
-    "SELECT lease_expires_at FROM items WHERE lease_expires_at > ? AND realm_id = ? AND namespace = ?"
-    " ORDER BY lease_expires_at LIMIT 1"
-)
 
 
 def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key = FIRST) -> Iterator[Item]:
@@ -61,7 +57,7 @@ def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key = F
     return heapq.merge(_indexed(tx, scope, labels, after), late, key=attrgetter("order"))
 
 
-def first(tx: Tx, scope: Scope, labels: Sequence[str]) -> Item | None:
+def first(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str]) -> Item | None:
     """The most urgent ready item."""
     return next(ready(tx, scope, labels), None)
 
@@ -103,19 +99,8 @@ def settling(tx: Tx, scope: Scope, labels: Sequence[str], limit: int) -> list[It
     return list(islice((item for item in found if _carries(item, labels)), limit))
 
 
-class Due(NamedTuple):
-    """When time alone changes next what is ready in a scope; None where nothing is to come."""
-
-    gate_at: int | None
-    lease_at: int | None
-
-    @property
-    def earliest(self) -> int | None:
-        """The first of the two."""
-        return min((instant for instant in self if instant is not None), default=None)
-
-
-def next_due(snap: Tx | Snapshot, scope: Scope) -> Due:
-    """The next gate that opens and the next lease that ends, after now."""
-    found: list[Any] = [snap.execute(sql, (snap.now, *scope)).fetchone() for sql in (NEXT_GATE, NEXT_LEASE)]
-    return Due(*(None if row is None else row[0] for row in found))
+def next_due(snap: Tx | Snapshot, scope: Scope) -> int | None:
+    """When time alone changes next what is ready: a gate opens or a lease ends, after now; None where none will."""
+    gate = snap.execute(NEXT_GATE, (snap.now, *scope)).fetchone()
+    ends = [leases.next_end(snap, scope, None), None if gate is None else gate[0]]
+    return min((instant for instant in ends if instant is not None), default=None)
