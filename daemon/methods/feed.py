@@ -25,9 +25,16 @@ def feed_filter(wanted: contract.EventFilter, prefix: str = "") -> FeedFilter:
     """The store's filter. Raises `invalid_params` with the nearest for an unknown type or family."""
     _known(wanted.types, TYPES, f"{prefix}/types")
     _known(wanted.families, tuple(contract.EVENT_TYPES), f"{prefix}/families")
-    names = ("types", "families", "roles", "subjects")
-    given = {name: tuple(values) for name in names if (values := getattr(wanted, name)) is not None}
-    return FeedFilter(**given)
+    return FeedFilter(
+        types=_any_of(wanted.types),
+        families=_any_of(wanted.families),
+        roles=_any_of(wanted.roles),
+        subjects=_any_of(wanted.subjects),
+    )
+
+
+def _any_of(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _known(given: list[str] | None, known: tuple[str, ...], path: str) -> None:
