@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from interlock.lifecycle.attention import ITEM_BINDINGS, Delegated, Mode, ProjectionPolicy
+from interlock.lifecycle.attention import ITEM_BINDINGS, OCCUPYING, Delegated, Mode, ProjectionPolicy
 from interlock.lifecycle.binding import Input
 from interlock.lifecycle.binding import move as move_of
 from interlock.lifecycle.refusal import Refusal
@@ -40,12 +40,13 @@ NEVER: Final = 2**63 - 1
 SAYS: Final = {"binding_active": "it is active already", "binding_terminal": "it is {state}, for ever"}
 
 
-class Stance(NamedTuple):
-    """How a target attends to an item; it is copied to a successor."""
+class Attend(NamedTuple):
+    """Who is to attend to an item, by its canonical key, and how; all but the key is copied to a successor."""
 
+    target_key: str
     mode: Mode
     delegated_authority: Delegated
-    policy: ProjectionPolicy
+    projection_policy: ProjectionPolicy
 
 
 class Forced(NamedTuple):
@@ -55,9 +56,9 @@ class Forced(NamedTuple):
     reason: str
 
 
-def create(tx: Tx, item: Item, key: str, stance: Stance, caller: Caller) -> Binding:
+def create(tx: Tx, item: Item, new: Attend, caller: Caller) -> Binding:
     """Let a target attend to an item. Raises `occupied`, `at_capacity`."""
-    check_free(tx, item.scope, key, "create the goal")
+    check_free(tx, item.scope, new.target_key, "create the goal")
     if tx.execute(HELD, (item.n,)).fetchone()[0] >= ITEM_BINDINGS:
         says = f"{ITEM_BINDINGS} targets attend to {item.id} already; attention/stop one of them"
         raise Refusal("at_capacity", says, max=ITEM_BINDINGS, id=item.id)
@@ -67,12 +68,12 @@ def create(tx: Tx, item: Item, key: str, stance: Stance, caller: Caller) -> Bind
         realm_id=item.realm_id,
         namespace=item.namespace,
         item=item.n,
-        target_key=key,
+        target_key=new.target_key,
         alias_key=None,
-        mode=stance.mode,
-        delegated_authority=stance.delegated_authority,
-        max_text_chars=stance.policy.max_text_chars,
-        include_parent_context=int(stance.policy.include_parent_context),
+        mode=new.mode,
+        delegated_authority=new.delegated_authority,
+        max_text_chars=new.projection_policy.max_text_chars,
+        include_parent_context=int(new.projection_policy.include_parent_context),
         status="active",
         paused_until=None,
         superseded_by=None,
@@ -109,6 +110,12 @@ def judge(tx: Tx, scope: Scope, binding_id: str, expected_revision: int, what: I
     if reason is not None:
         raise bindings.transition(row, reason, SAYS[reason].format(state=row.status))
     return row
+
+
+def check_occupying(row: Binding) -> None:
+    """Raise `invalid_transition` where a binding has ended."""
+    if row.status not in OCCUPYING:
+        raise bindings.transition(row, "binding_terminal", SAYS["binding_terminal"].format(state=row.status))
 
 
 def pause(tx: Tx, scope: Scope, binding_id: str, expected_revision: int, until: int | None, caller: Caller) -> Binding:
