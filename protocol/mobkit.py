@@ -158,8 +158,6 @@ def _check(given: Mapping[str, object]) -> None:
 
 def _completed(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """With what is meant without being said."""
-    if name == "workgraph/claim" and params.keys().isdisjoint(("lease_seconds", "lease_expires_at")):
-        params["lease_seconds"] = 0  # never: the SDK cannot renew
     if name == "workgraph/events" and params.get("after_seq") == 0:
         del params["after_seq"]
     return {**IMPLIED.get(name, {}), **params}

@@ -42,9 +42,9 @@ def shipped_files() -> set[str]:
 
 
 def python_files(*folders: str) -> list[Path]:
-    """Our modules below these folders of the root, without what npm brought to tests/clients."""
+    """Our modules below these folders of the root, without what npm and pip brought to tests/clients."""
     paths = (path for name in folders for path in sorted((ROOT / name).rglob("*.py")))
-    return [path for path in paths if "node_modules" not in path.parts]
+    return [path for path in paths if not {"node_modules", ".venv"} & {*path.parts}]
 
 
 def test_the_import_root_holds_exactly_one_relative_link_per_folder() -> None:

@@ -112,19 +112,6 @@ def test_the_realm_joins_every_call_unless_it_is_the_default() -> None:
     assert native(workgraph_items.GET, "default", id="work_1") == {"id": "work_1"}
 
 
-@pytest.mark.parametrize(
-    ("given", "lease"),
-    [
-        ({}, {"lease_seconds": 0}),
-        ({"lease_seconds": None, "lease_expires_at": None}, {"lease_seconds": 0}),
-        ({"lease_seconds": 60}, {"lease_seconds": 60}),
-        ({"lease_expires_at": "2030-01-01T00:00:00Z"}, {"lease_expires_at": "2030-01-01T00:00:00Z"}),
-    ],
-)
-def test_a_claim_that_names_no_lease_never_expires(given: dict[str, Any], lease: dict[str, Any]) -> None:
-    assert native(workgraph_items.CLAIM, **given) == lease
-
-
 @pytest.mark.parametrize("method", [workgraph_items.CLOSE, workgraph_goals.GOAL_REQUEST_CLOSE])
 def test_closing_does_not_ask_whether_children_are_done_unless_told_to(method: AnyMethod) -> None:
     assert native(method) == {"even_if_incomplete": True}
