@@ -23,7 +23,7 @@ from interlock.protocol import workgraph_goals as contract
 from interlock.protocol.workgraph import BindingParams
 from interlock.protocol.workgraph_items import ItemFields, ItemResult
 from interlock.stores.tx import Snapshot, Tx
-from interlock.stores.workgraph import attending, bindings, changes, closing, members, rows
+from interlock.stores.workgraph import attending, bindings, changes, closing, registering, rows
 from interlock.stores.workgraph.attending import Stance
 from interlock.stores.workgraph.bindings import Binding
 from interlock.stores.workgraph.closing import Ending
@@ -48,7 +48,7 @@ def _goal(tx: Tx | Snapshot, item: Item, binding: Binding) -> contract.GoalResul
 
 @writes(contract.GOAL_CREATE, creates=lambda result: result.item.id, sessions=by_target)
 def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
-    key = members.lower(tx, params.target, params.realm_id, call.told, call.caller)
+    key = registering.lowered(tx, scope_of(params), params.target, call.told, call.caller).key
     stance = Stance(params.mode, params.delegated_authority, params.projection_policy)
     item = _goal_item(tx, call, params)
     return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))

@@ -40,13 +40,12 @@ NEVER: Final = 2**63 - 1
 SAYS: Final = {"binding_active": "it is active already", "binding_terminal": "it is {state}, for ever"}
 
 
-class Attend(NamedTuple):
-    """Who is to attend to an item, by its canonical key, and how; all but the key is copied to a successor."""
+class Stance(NamedTuple):
+    """How a target attends to an item; it is copied to a successor."""
 
-    target_key: str
     mode: Mode
     delegated_authority: Delegated
-    projection_policy: ProjectionPolicy
+    policy: ProjectionPolicy
 
 
 class Forced(NamedTuple):
@@ -56,9 +55,9 @@ class Forced(NamedTuple):
     reason: str
 
 
-def create(tx: Tx, item: Item, new: Attend, caller: Caller) -> Binding:
+def create(tx: Tx, item: Item, key: str, stance: Stance, caller: Caller) -> Binding:
     """Let a target attend to an item. Raises `occupied`, `at_capacity`."""
-    check_free(tx, item.scope, new.target_key, "create the goal")
+    check_free(tx, item.scope, key, "create the goal")
     if tx.execute(HELD, (item.n,)).fetchone()[0] >= ITEM_BINDINGS:
         says = f"{ITEM_BINDINGS} targets attend to {item.id} already; attention/stop one of them"
         raise Refusal("at_capacity", says, max=ITEM_BINDINGS, id=item.id)
@@ -68,12 +67,12 @@ def create(tx: Tx, item: Item, new: Attend, caller: Caller) -> Binding:
         realm_id=item.realm_id,
         namespace=item.namespace,
         item=item.n,
-        target_key=new.target_key,
+        target_key=key,
         alias_key=None,
-        mode=new.mode,
-        delegated_authority=new.delegated_authority,
-        max_text_chars=new.projection_policy.max_text_chars,
-        include_parent_context=int(new.projection_policy.include_parent_context),
+        mode=stance.mode,
+        delegated_authority=stance.delegated_authority,
+        max_text_chars=stance.policy.max_text_chars,
+        include_parent_context=int(stance.policy.include_parent_context),
         status="active",
         paused_until=None,
         superseded_by=None,
