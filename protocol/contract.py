@@ -6,6 +6,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from interlock.lifecycle.types import PageLimit, Seq
+
 Kind = Literal["read", "write", "async"]
 Idempotency = Literal["op_id", "nature", "cas"]
 
@@ -16,6 +18,21 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of every method's result: optional and empty fields are omitted, arrays are never null."""
+
+
+class PageParams(Params, frozen=True, kw_only=True):
+    """A page: `cursor` comes from `next_cursor` of a page with the same filters."""
+
+    limit: PageLimit = 0
+    cursor: str | None = None
+
+
+class PageResult(Result, frozen=True, kw_only=True):
+    """What every page says."""
+
+    has_more: bool
+    as_of_seq: Seq
+    next_cursor: str | None = None
 
 
 P = TypeVar("P", bound=msgspec.Struct)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from interlock.lifecycle.mail import Delivery, Envelope, LedgerRow, MailKind, MailState, Receipt, Record, Verdict
 from interlock.lifecycle.roles import Role
-from interlock.lifecycle.types import Id, Name, OpId, PageLimit, Rule, Seq, Text1K, Time, WaitMs, meta
+from interlock.lifecycle.types import Id, Name, OpId, Rule, Seq, Text1K, Time, WaitMs, meta
 
-from .contract import Method, Params, Result
+from .contract import Method, PageParams, PageResult, Params, Result
 from .limits import HOLDS, PULL_LIMIT
 
 
@@ -100,21 +100,6 @@ class GetResult(Result, frozen=True, kw_only=True):
 
     row: LedgerRow
     envelope: Envelope
-
-
-class PageParams(Params, frozen=True, kw_only=True):
-    """A page: `cursor` comes from `next_cursor` of a page with the same filters."""
-
-    limit: PageLimit = 0
-    cursor: str | None = None
-
-
-class PageResult(Result, frozen=True, kw_only=True):
-    """What every page says."""
-
-    has_more: bool
-    as_of_seq: Seq
-    next_cursor: str | None = None
 
 
 class QueryParams(PageParams, frozen=True, kw_only=True):

@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 from interlock.lifecycle.roles import Fault, FaultKind, FaultState, MaxSessions, Role, RoleInfo, Senders
 from interlock.lifecycle.types import Count, Id, Json, Name, OpId, Rule, Text1K, meta
 
-from .contract import Method, Params, Result
-from .ledger_mail import PageParams, PageResult
+from .contract import Method, PageParams, PageResult, Params, Result
 from .limits import SYNC_ROLES
 
 

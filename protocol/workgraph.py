@@ -7,8 +7,7 @@ from typing import Annotated
 from interlock.lifecycle.types import Id, OpId, Rev, Rule, Time, meta
 from interlock.lifecycle.work import Fence
 
-from .contract import Params, Result
-from .ledger_mail import PageParams
+from .contract import PageParams, Params, Result
 from .limits import FILTER_LABELS, LEASE_DEFAULT_SECONDS, LEASE_SECONDS
 
 DEFAULT = "default"

@@ -11,8 +11,7 @@ from interlock.lifecycle.mail import Record
 from interlock.lifecycle.types import Id, Rule, Seq, Text256, Time, meta
 from interlock.lifecycle.work import WorkItem
 
-from .contract import Method, Result
-from .ledger_mail import PageResult
+from .contract import Method, PageResult, Result
 from .workgraph import BindingOpParams, BindingParams, OpResult, Reason, ScopePageParams, ScopeParams
 
 StateWord = Literal["active", "paused", "superseded", "stopped", "occupying"]

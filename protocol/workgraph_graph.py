@@ -9,9 +9,8 @@ from interlock.lifecycle.events import Event
 from interlock.lifecycle.types import Id, PageLimit, Seq, Time
 from interlock.lifecycle.work import Edge, EdgeKind, Explanation, OnFailure, Status, WorkItem
 
-from .contract import Method, Result
+from .contract import Method, PageResult, Result
 from .ledger_feed import FilterValues
-from .ledger_mail import PageResult
 from .workgraph import FilterLabels, ItemParams, OpParams, OpResult, ScopePageParams, ScopeParams
 
 

@@ -24,8 +24,7 @@ from interlock.lifecycle.work import (
     WorkItem,
 )
 
-from .contract import Method
-from .ledger_mail import PageResult
+from .contract import Method, PageResult
 from .workgraph import (
     FilterLabels,
     GuardParams,

@@ -9,8 +9,7 @@ from msgspec import field
 from interlock.lifecycle.attention import AttentionBinding, Member, MemberSession, StoredTarget
 from interlock.lifecycle.types import Id, Name, Seq, Text1K, Text256
 
-from .contract import Method, Result
-from .ledger_mail import PageResult
+from .contract import Method, PageResult, Result
 from .workgraph import ScopePageParams, ScopeParams
 from .workgraph_attention import WhoParams
 
