@@ -27,6 +27,7 @@ SUPERSEDED: Final = f"SELECT {_LISTED} status = 'superseded'{_PAGE}"
 STOPPED: Final = f"SELECT {_LISTED} status = 'stopped'{_PAGE}"
 BY_TARGET: Final = f"SELECT {_LISTED} target_key = ?{_PAGE}"
 BY_ITEM: Final = f"SELECT {COLUMNS} FROM attention WHERE item = ?{_PAGE}"
+ITEM: Final = "SELECT n FROM items WHERE id = ? AND realm_id = ? AND namespace = ?"
 PARENTS: Final = "SELECT to_item FROM edges WHERE from_item = ? AND kind = 'parent'"
 
 _BY_STATE: Final = {"active": ACTIVE, "paused": PAUSED, "superseded": SUPERSEDED, "stopped": STOPPED}
@@ -46,11 +47,11 @@ FIRST: Final[Key] = (-(2**63), "")
 
 
 class Filter(NamedTuple):
-    """What a page is asked for; None is everything. `item` is the item's number."""
+    """What a page is asked for; None is everything."""
 
     status: Wanted | None = None
     target_key: str | None = None
-    item: int | None = None
+    item_id: str | None = None
 
 
 def page(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> list[Binding]:
@@ -65,10 +66,13 @@ def key_of(row: Binding) -> Key:
 
 def _stream(snap: Snapshot, scope: Scope, wanted: Filter, after: Key) -> Iterator[Binding]:
     """The rows of the narrowest index, in order."""
-    if wanted.item is not None:
+    if wanted.item_id is not None:
+        item = snap.execute(ITEM, (wanted.item_id, *scope)).fetchone()
+        if item is None:
+            return iter(())
         if _STATES[wanted.status] <= OCCUPYING:
-            return _sorted(bindings.of_item(snap, wanted.item), after)
-        return _read(snap, BY_ITEM, (wanted.item,), after)
+            return _sorted(bindings.of_item(snap, item[0]), after)
+        return _read(snap, BY_ITEM, item, after)
     if wanted.target_key is not None:
         if _STATES[wanted.status] <= OCCUPYING:
             return _sorted(occupancy.occupants(snap, scope, wanted.target_key), after)
@@ -129,10 +133,3 @@ def ref(item: Item) -> WorkRef:
 def context(item: Item) -> ParentContext:
     """A parent, as it stands."""
     return ParentContext(work_ref=ref(item), status=item.status, revision=item.revision)
-
-
-def projected(snap: Snapshot, scope: Scope, binding_id: str) -> Binding:
-    """A binding that a turn is to be told about. Raises `not_found`, `invalid_transition`."""
-    row = bindings.find(snap, scope, binding_id)
-    bindings.check_eligible(row, snap.now)
-    return row
