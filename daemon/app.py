@@ -23,7 +23,21 @@ from .hub import Hub
 from .instances import Presence
 from .leader import Leadership
 from .leadership import AlreadyRunning, Lock, StateDir, read_owner
-from .methods import batch, delivery, feed, graph, items, mail, mobkit, process, roles, waiting
+from .methods import (
+    attention,
+    batch,
+    delivery,
+    feed,
+    goals,
+    graph,
+    items,
+    mail,
+    members,
+    mobkit,
+    process,
+    roles,
+    waiting,
+)
 from .methods.delivery import let_go
 from .services import Services
 from .settings import Settings
@@ -61,7 +75,10 @@ class App:
             instance_id=ids.new("instance", clock.now_ms()),
             clock=clock,
             ids=ids,
-            methods=dispatch.collect(process, waiting, batch, roles, mail, delivery, feed, items, graph, mobkit),
+            methods=dispatch.collect(
+                *(process, waiting, batch, roles, mail, delivery, feed),
+                *(items, graph, goals, attention, members, mobkit),
+            ),
             lag=LoopLag(),
             on_shutdown=self.stop,
         )

@@ -152,7 +152,7 @@ def _default(field: Field) -> str:
         return ""
     if field.default is msgspec.UNSET:
         return "kept; `null` clears" if field.shape.nullable else "kept"
-    return f"`{json.dumps(field.default)}`"
+    return f"`{json.dumps(msgspec.to_builtins(field.default))}`"
 
 
 def _rule(shape: Shape) -> str:

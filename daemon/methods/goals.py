@@ -28,6 +28,7 @@ from interlock.stores.workgraph.attending import Stance
 from interlock.stores.workgraph.bindings import Binding
 from interlock.stores.workgraph.closing import Ending
 from interlock.stores.workgraph.judging import Guard, judge, transition
+from interlock.stores.workgraph.occupancy import check_free
 from interlock.stores.workgraph.rows import Item
 from interlock.stores.workgraph.scope import Scope
 
@@ -50,14 +51,19 @@ def _goal(tx: Tx | Snapshot, item: Item, binding: Binding) -> contract.GoalResul
 def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
     key = registering.lowered(tx, scope_of(params), params.target, call.told, call.caller).key
     stance = Stance(params.mode, params.delegated_authority, params.projection_policy)
-    item = _goal_item(tx, call, params)
-    return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
+    if params.item_id is not None or params.title is None:
+        item = _existing(tx, call, params)
+        return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
+    new = new_item(params, params.title)
+    check_free(tx, scope_of(params), key, "create the goal")  # before anything is written
+    item = changes.create(tx, scope_of(params), new, call.caller)
+    binding = attending.create(tx, item, key, stance, call.caller)
+    changes.tell_ready(tx, item, call.caller)
+    return _goal(tx, item, binding)
 
 
-def _goal_item(tx: Tx, call: Call, params: contract.GoalCreateParams) -> Item:
-    """The new item, or the existing one that is named. Raises `invalid_params`, and as `judge`."""
-    if params.title is not None and params.item_id is None:
-        return changes.create(tx, scope_of(params), new_item(params, params.title), call.caller)
+def _existing(tx: Tx, call: Call, params: contract.GoalCreateParams) -> Item:
+    """The item that is named instead of a title. Raises `invalid_params`, and as `judge`."""
     if params.item_id is None:
         raise wrong("/title", "name what is to be done", "title, or item_id with expected_revision")
     given = ["title"] if params.title is not None else []

@@ -108,7 +108,9 @@ def create(tx: Tx, call: Call, params: contract.CreateParams) -> contract.ItemRe
     new = new_item(params, params.title)
     if params.binding_id is not None:
         act_under(tx, scope_of(params), params.binding_id, None, "can_create")
-    return contract.ItemResult(item=rows.record(tx, changes.create(tx, scope_of(params), new, call.caller)))
+    item = changes.create(tx, scope_of(params), new, call.caller)
+    changes.tell_ready(tx, item, call.caller)
+    return contract.ItemResult(item=rows.record(tx, item))
 
 
 @reads(contract.GET)

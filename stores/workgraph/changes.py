@@ -48,7 +48,7 @@ class NewItem(NamedTuple):
 
 
 def create(tx: Tx, scope: Scope, new: NewItem, caller: Caller) -> Item:
-    """Store a new item and say so, and that it is ready if it is."""
+    """Store a new item and say so. What else is made with it comes next, then `tell_ready`."""
     labels = sorted(set(new.labels))
     content = new.description is not None or bool(new.external_refs)
     item = derive(_new_row(tx, scope, new, labels, content), tx.now)
@@ -66,9 +66,13 @@ def create(tx: Tx, scope: Scope, new: NewItem, caller: Caller) -> Item:
         completion_policy=new.policy,
     )
     emit(tx, scope, "item_created", item.id, data, caller)
-    if item.stage == READY:
-        emit(tx, scope, "item_ready", item.id, {"revision": 1, "cause": "created"}, caller)
     return item
+
+
+def tell_ready(tx: Tx, item: Item, caller: Caller) -> None:
+    """Say of a new item that it is ready, if it is: after everything that was made with it (contract workgraph 10)."""
+    if item.stage == READY:
+        emit(tx, item.scope, "item_ready", item.id, {"revision": 1, "cause": "created"}, caller)
 
 
 def _new_row(tx: Tx, scope: Scope, new: NewItem, labels: list[str], content: bool) -> Item:
