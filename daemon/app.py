@@ -75,9 +75,11 @@ class App:
             instance_id=ids.new("instance", clock.now_ms()),
             clock=clock,
             ids=ids,
-            methods=dispatch.collect(
-                *(process, waiting, batch, roles, mail, delivery, feed),
-                *(items, graph, goals, attention, members, mobkit),
+            methods=mobkit.with_aliases(
+                dispatch.collect(
+                    *(process, waiting, batch, roles, mail, delivery, feed),
+                    *(items, graph, goals, attention, members, mobkit),
+                )
             ),
             lag=LoopLag(),
             on_shutdown=self.stop,
