@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from interlock.lifecycle.events import Event
 from interlock.lifecycle.refusal import Refusal
 from interlock.stores.clock import SystemClock
 from interlock.stores.database import Database
@@ -17,6 +18,7 @@ from interlock.stores.health import STORE
 from interlock.stores.ids import Ids
 
 from . import dispatch, sdnotify, stdio
+from .audit import audit
 from .connection import Connection
 from .health import LoopLag
 from .hub import Hub
@@ -179,12 +181,18 @@ class App:
     async def _open_database(self) -> Database:
         services, settings = self.services, self.services.settings
         hub: Hub | None = None
+
+        def committed(events: list[Event]) -> None:
+            audit(services.log, events)
+            if hub is not None:
+                hub.committed(events)
+
         database = await Database.open(
             settings.state_dir / STORE,
             clock=services.clock,
             ids=services.ids,
             durability=settings.durability,
-            on_commit=lambda events: None if hub is None else hub.committed(events),
+            on_commit=committed,
         )
         hub = Hub(database, await database.read(lambda snap: snap.head()))
         services.open(database, hub)
