@@ -113,7 +113,7 @@ class PruneParams(ScopeParams, frozen=True, kw_only=True):
     updated_before: Time | None = None
 
 
-class PruneResult(Result, frozen=True, kw_only=True):
+class AttentionPruneResult(Result, frozen=True, kw_only=True):
     """How many were deleted, and whether there are more."""
 
     pruned: int
@@ -213,7 +213,7 @@ PRUNE = Method(
     name="workgraph/attention/prune",
     summary="Delete bindings that have ended",
     params=PruneParams,
-    result=PruneResult,
+    result=AttentionPruneResult,
     kind="write",
     batch=True,
 )

@@ -68,12 +68,6 @@ class ItemResult(OpResult, frozen=True, kw_only=True):
     item: WorkItem
 
 
-class GetResult(OpResult, frozen=True, kw_only=True):
-    """The item as it is."""
-
-    item: WorkItem
-
-
 class ListParams(ScopePageParams, frozen=True, kw_only=True):
     """Filters are combined; `labels` must all be there."""
 
@@ -225,7 +219,7 @@ GET = Method(
     name="workgraph/get",
     summary="One item",
     params=ItemParams,
-    result=GetResult,
+    result=ItemResult,
     kind="read",
     errors=("not_found",),
 )

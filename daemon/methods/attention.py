@@ -202,6 +202,6 @@ def stop(tx: Tx, call: Call, params: contract.StopParams) -> contract.AttentionR
 
 
 @writes(contract.PRUNE)
-def prune(tx: Tx, call: Call, params: contract.PruneParams) -> contract.PruneResult:
+def prune(tx: Tx, call: Call, params: contract.PruneParams) -> contract.AttentionPruneResult:
     pruned, more = attending.prune(tx, scope_of(params), instant(params.updated_before), call.caller)
-    return contract.PruneResult(pruned=pruned, has_more=more)
+    return contract.AttentionPruneResult(pruned=pruned, has_more=more)

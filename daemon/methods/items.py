@@ -114,8 +114,8 @@ def create(tx: Tx, call: Call, params: contract.CreateParams) -> contract.ItemRe
 
 
 @reads(contract.GET)
-def get(snap: Snapshot, call: Call, params: ItemParams) -> contract.GetResult:
-    return contract.GetResult(item=rows.record(snap, rows.find(snap, scope_of(params), params.id)))
+def get(snap: Snapshot, call: Call, params: ItemParams) -> contract.ItemResult:
+    return contract.ItemResult(item=rows.record(snap, rows.find(snap, scope_of(params), params.id)))
 
 
 def filled(snap: Snapshot, found: Iterable[Item], limit: int) -> tuple[list[WorkItem], Item | None]:

@@ -24,7 +24,7 @@ from interlock.lifecycle.work import (
     WorkRef,
 )
 from interlock.protocol.mobkit_shapes import KINDS, from_native
-from interlock.protocol.workgraph_attention import AttentionPage, AttentionResult, MovedResult, PruneResult
+from interlock.protocol.workgraph_attention import AttentionPage, AttentionPruneResult, AttentionResult, MovedResult
 from interlock.protocol.workgraph_goals import GoalResult
 from interlock.protocol.workgraph_graph import EventsResult, SnapshotResult
 from interlock.protocol.workgraph_items import ClaimResult, ItemResult, ItemsResult
@@ -211,7 +211,7 @@ def test_a_parent_that_a_claim_settled_is_the_item() -> None:
     assert set(found) == {"item"}
     assert found["item"]["machine_state"]["lifecycle_phase"] == "failed"
     assert set(wire(ClaimResult(item=item(), fence=4))) == {"item", "fence"}
-    assert wire(PruneResult(pruned=3, has_more=False)) == {"pruned": 3, "has_more": False}
+    assert wire(AttentionPruneResult(pruned=3, has_more=False)) == {"pruned": 3, "has_more": False}
 
 
 def seen(type_: str, data: dict[str, Any], subject: str = "work_1") -> list[dict[str, Any]]:
