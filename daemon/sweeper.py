@@ -17,7 +17,7 @@ from interlock.lifecycle.refusal import Refusal
 from interlock.stores import faults, presence, sweep
 from interlock.stores.sweep import Page
 from interlock.stores.tx import Snapshot, Tx
-from interlock.stores.workgraph import sweeping
+from interlock.stores.workgraph import attending, sweeping
 
 from . import instances
 from .health import SuspendWatch, read_clocks
@@ -228,7 +228,7 @@ def _has_deadline(event: Event) -> bool:
 
 
 def _next_due(snap: Snapshot) -> int | None:
-    found = [sweep.next_due(snap), sweeping.next_due(snap)]
+    found = [sweep.next_due(snap), sweeping.next_due(snap), attending.next_pause(snap)]
     return min((instant for instant in found if instant is not None), default=None)
 
 
@@ -257,9 +257,14 @@ def _set_item_aside(tx: Tx, row_id: int, reason: str) -> None:
     faults.record(tx, "bad_row", reason, subject=sweeping.set_aside(tx, row_id))
 
 
+def _set_binding_aside(tx: Tx, row_id: int, reason: str) -> None:
+    faults.record(tx, "bad_row", reason, subject=attending.set_aside(tx, row_id))
+
+
 WORK: Final = (
     Chore("item", sweeping.leases_due, sweeping.end_lease, _set_item_aside),
     Chore("item", sweeping.gates_due, sweeping.open_gate, _set_item_aside),
     Chore("item", sweeping.overdue, sweeping.tell_overdue, _set_item_aside),
+    Chore("binding", attending.due_pauses, attending.end_pause, _set_binding_aside),
 )
 """What time does to the work graph (contract workgraph 2, 4)."""

@@ -230,8 +230,10 @@ def due_pauses(tx: Tx) -> Page:
 
 
 def end_pause(tx: Tx, n: int) -> None:
-    """Record that a pause is over. The key was held all the time, so nothing is admitted."""
-    _resumed(tx, bindings.by_n(tx, n), "pause_elapsed", None)
+    """Record that a pause is over, if it still is. The key was held all the time, so nothing is admitted."""
+    row = bindings.by_n(tx, n)
+    if move_of(row.status, "elapse").state is not None and row.eligible(tx.now):
+        _resumed(tx, row, "pause_elapsed", None)
 
 
 def set_aside(tx: Tx, n: int) -> str:
