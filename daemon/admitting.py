@@ -102,6 +102,8 @@ class Runtimes:
             return found
         try:
             found = await runtime.member_of(*asked)
+            if found is not None:
+                targets.names(found.identity, found.mob_id, asked.realm_id, "")  # no name of ours: no answer
         except Exception as error:  # whatever it is: it is the other side's
             raise unreadable(*asked, error) from error
         if found is not None and self._by_realm.get(asked.realm_id) is runtime:
