@@ -49,7 +49,17 @@ def _spelled(word: str) -> str:
 def describe(shape: Shape) -> str:
     """What belongs here, in a few words."""
     options = sorted(shape.options, key=lambda option: isinstance(option, Object))
-    return " or ".join(dict.fromkeys(map(_describe, options))) or "null"
+    kinds = [option for option in options if isinstance(option, Object) and option.tag is not None]
+    if len(kinds) < 2:
+        return " or ".join(dict.fromkeys(map(_describe, options))) or "null"
+    others = [_describe(option) for option in options if option not in kinds]
+    return " or ".join(dict.fromkeys([*others, _told_apart(kinds)]))
+
+
+def _told_apart(kinds: list[Object]) -> str:
+    """Objects of which a word in one field says which one it is."""
+    tags = tuple(str(kind.tag) for kind in kinds)
+    return f"an object whose `{kinds[0].tag_field}` is one of {listed(tags)}"
 
 
 def _describe(option: Option) -> str:

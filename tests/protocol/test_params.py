@@ -22,6 +22,7 @@ from interlock.protocol.ledger_roles import RoleUpsertParams
 from interlock.protocol.methods import METHODS
 from interlock.protocol.params import Decoder, plain_decode
 from interlock.protocol.shapes import shape_of
+from interlock.protocol.workgraph_attention import ReassignParams
 
 from .kinds import A_NAME, A_TIME, AN_ID, EveryKind, decode, refusal
 
@@ -116,6 +117,10 @@ def labelled(labels: object) -> dict[str, object]:
     return {"kind": "task", "to": "a", "causality": {"labels": labels}}
 
 
+TO: dict[str, object] = {"binding_id": "b", "expected_revision": 1}
+"""Whom a binding goes to is not said yet."""
+KINDS = "`identity`, `session`, `owner`, `lowered_owner`"
+
 # Params, what is refused, its path, and what is expected there.
 MALFORMED: list[tuple[type[msgspec.Struct], object, str, str]] = [
     (EveryKind, [], "", "an object"),
@@ -154,6 +159,12 @@ MALFORMED: list[tuple[type[msgspec.Struct], object, str, str]] = [
     (EveryKind, {"at": "yesterday"}, "/at", A_TIME),
     (EveryKind, {"at": "2026-02-29T12:00:00Z"}, "/at", A_TIME),
     (EveryKind, {"at": "2026-12-01T12:00:00"}, "/at", A_TIME),
+    (EveryKind, {"drawn": 5}, "/drawn", "an object whose `shape` is one of `circle`, `square`"),
+    (EveryKind, {"drawn": "circle"}, "/drawn", "an object whose `shape` is one of `circle`, `square`"),
+    (ReassignParams, TO, "/target", f"an object whose `kind` is one of {KINDS}"),
+    (ReassignParams, {**TO, "target": "a"}, "/target", f"an object whose `kind` is one of {KINDS}"),
+    (ReassignParams, {**TO, "target": {}}, "/target/kind", f"one of {KINDS}"),
+    (ReassignParams, {**TO, "target": {"kind": "sesion"}}, "/target/kind", "session"),
     (EveryKind, {"drawn": {"radius": 1}}, "/drawn/shape", "one of `circle`, `square`"),
     (EveryKind, {"drawn": {"shape": "sqare"}}, "/drawn/shape", "square"),
     (EveryKind, {"drawn": {"shape": "square", "side": 0}}, "/drawn/side", "an integer from 1 to 9"),
