@@ -216,6 +216,24 @@ async def test_an_admission_that_waits_can_be_cancelled_and_leaves_the_gate_free
         await goal(client, "c")
 
 
+async def test_cancelled_at_any_moment_an_admission_is_either_answered_or_did_not_happen(tmp_path: Path) -> None:
+    async with at_the_gate(tmp_path) as (_, client):
+        begun = []
+        for n in range(100):
+            request_id, answer = client.begin("workgraph/goal/create", {"title": "t", "target": owner(f"a{n}")})
+            begun.append(answer)
+            if n % 10 == 9:
+                await asyncio.wait([begun[n - n % 7]])
+            client.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": request_id}})
+        with anyio.fail_after(PATIENCE_S):
+            answers = [await answer for answer in begun]
+        made = [found["result"]["attention"]["binding_id"] for found in answers if "result" in found]
+        assert {found["error"]["data"]["code"] for found in answers if "error" in found} <= {"cancelled"}
+        stored = (await client.call("workgraph/attention/list", limit=500))["attention"]
+        assert sorted(one["binding_id"] for one in stored) == sorted(made)
+        await goal(client, "last")
+
+
 async def test_who_says_nothing_more_while_it_waits_is_still_answered(tmp_path: Path) -> None:
     async with at_the_gate(tmp_path) as (daemon, client):
         async with shut(daemon) as holder, daemon.client() as leaving:
