@@ -92,7 +92,7 @@ def _below(snapshot: Snapshot, asked: Mapping[str, Any]) -> Snapshot:
 
     graph = graph_of(snapshot)
     if asked["id"] not in graph.items:
-        why = f"it is {asked['status']}, and the labels are {', '.join(asked.get('labels', ())) or 'none'}"
+        why = f"it is {asked['status']}, with labels {asked.get('labels', [])}"
         raise Failed(f"{asked['id']} is not in this selection: {why}", NEGATIVE, remedy="--include-terminal, --labels")
     kept = below(graph, asked["id"])
     return snapshot | {
@@ -110,7 +110,7 @@ def _drawn(settings: Settings, snapshot: Snapshot, form: str, root: str | None) 
     found = graph_of(snapshot)
     if form != "tree":
         return graph_drawn.dot(found) if form == "dot" else graph_drawn.mermaid(found)
-    strokes = graph_text.UNICODE if _speaks_utf8(settings.env) else graph_text.ASCII
+    strokes = graph_text.UNICODE if speaks_utf8(settings.env) else graph_text.ASCII
     colored = settings.color and sys.stdout.isatty()
     return graph_text.tree(found, root=root, strokes=strokes, paint=_colored if colored else None)
 
@@ -119,7 +119,7 @@ def _colored(name: str, text: str) -> str:
     return f"\x1b[{_COLORS[name]}m{text}\x1b[0m"
 
 
-def _speaks_utf8(env: Mapping[str, str]) -> bool:
+def speaks_utf8(env: Mapping[str, str]) -> bool:
     """What the locale says. Python's own streams do not tell: it takes UTF-8 for the locale C."""
     name = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     return "utf8" in name.lower().replace("-", "")

@@ -23,10 +23,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "methods": ("name", "summary", "x-kind", "x-batch"),
     "files": ("name", "bytes", "sha256"),
     "findings": ("severity", "code", "subject", "message", "remedy"),
-    "items": (
-        *("id", "title", "status", "priority", "owner", "claim.lease_expires_at", "unresolved_blockers", "children"),
-        *("due_at", "overdue", "revision"),
-    ),
+    "items": ("id", "title", "status", "priority", "owner", "unresolved_blockers", "due_at", "revision"),
     "edges": ("kind", "from_id", "to_id", "on_failure", "created_at"),
     "attention": _BINDING,
     "starved": _BINDING,
@@ -36,6 +33,8 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "sessions": ("session_id", "from", "to"),
 }
 """What a person wants to see of the items of a list, by the list's name; a dot goes one level down."""
+ID_CHARS: Final = 46
+"""An id that the daemon makes is no longer than this: `attention_` and a UUID."""
 MOST_COLUMNS: Final = 8
 """Of a list that has no entry above."""
 
@@ -96,6 +95,8 @@ def _list_table(name: str, items: list[Mapping[str, Any]]) -> Table:
     paths = [path for path in COLUMNS.get(name, ()) if any(_at(item, path) is not None for item in items)]
     for path in paths or (paths := _all_keys(items)[:MOST_COLUMNS]):
         table.add_column(path.rpartition(".")[2], overflow="fold")
+    if paths[0].endswith("id"):  # to be copied in one piece, so other columns make room first
+        table.columns[0].min_width = min(ID_CHARS, max(len(cell(_at(item, paths[0]))) for item in items))
     for item in items:
         table.add_row(*(Text(cell(_at(item, path))) for path in paths))
     return table

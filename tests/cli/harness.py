@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,30 @@ def streamed(stdin: TextIO, stdout: TextIO, stderr: TextIO) -> Iterator[None]:
 def command(arguments: Sequence[str]) -> list[str]:
     """The program as `python -m` runs it, so that no installed script is needed."""
     return [sys.executable, "-m", "interlock.daemon.cli", *arguments]
+
+
+def on_a_terminal(home: Home, *arguments: str, **env: str) -> str:
+    """What `interlock` writes to stdout when that is a terminal."""
+    master, terminal = pty.openpty()
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        environment = home.env | {"COLUMNS": "160", "TERM": "xterm-256color"} | env
+        with subprocess.Popen(
+            command(arguments), env=environment, stdin=subprocess.DEVNULL, stdout=terminal
+        ) as running:
+            os.close(terminal)
+            written = b""
+            while chunk := read_some(screen.fileno()):
+                written += chunk
+            running.wait()
+    return written.decode().replace("\r\n", "\n")
+
+
+def read_some(fd: int) -> bytes:
+    """A piece of what a terminal shows; nothing at its end, which it reports as an error."""
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        return b""
 
 
 @contextmanager

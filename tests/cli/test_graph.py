@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.daemon.cli.graph import _speaks_utf8
+from interlock.daemon.cli.graph import speaks_utf8
 from interlock.daemon.cli.graph_drawn import dot, mermaid
 from interlock.daemon.cli.graph_model import TITLE_CHARS, Graph, below, graph_of, homes, remarks, state_of
 from interlock.daemon.cli.graph_text import ASCII, DEEPEST, UNICODE, tree
@@ -205,7 +205,7 @@ def test_without_utf8_everything_is_ascii() -> None:
     ],
 )
 def test_the_locale_says_whether_utf8_is_spoken(env: dict[str, str], spoken: bool) -> None:
-    assert _speaks_utf8(env) is spoken
+    assert speaks_utf8(env) is spoken
 
 
 def test_colours_are_put_around_what_they_are_for_and_nothing_else() -> None:
