@@ -73,6 +73,10 @@ async def wait(call: Call, params: contract.WaitParams) -> contract.WaitResult:
 CONDITIONS: Final = contract.WaitFilter.__struct_fields__
 AGAIN_S: Final = 0.01
 """A look that time makes worth it comes this much later: clocks differ by less."""
+BRING_READY: Final = ("item_ready", "item_updated")
+"""An update may give an item that is ready already a label, or bring its gate nearer."""
+JUMPS: Final = ("suspend", "clock_step")
+"""What time alone makes hold may do so now: the loop's own clock did not see the time that passed."""
 
 
 def _watched(call: Call, params: contract.WaitParams) -> Watched:
@@ -99,9 +103,11 @@ def _wakes(wanted: contract.WaitFilter, events: FeedFilter | None, event: Event)
     mail, ready, ending = wanted.mail, wanted.item_ready, wanted.lease_ending
     if mail is not None and event.role == mail.role and event.type in OFFERS:
         return True
-    if ready is not None and event.type == "item_ready" and _of(ready, event):
+    if ready is not None and event.type in BRING_READY and _of(ready, event):
         return True
     if ending is not None and event.type in ("item_claimed", "lease_renewed") and _of(ending, event):
+        return True
+    if event.type in JUMPS and (ready is not None or ending is not None):
         return True
     return events is not None and events.matches(event)
 
