@@ -52,8 +52,9 @@ CREATE INDEX items_leases ON items(lease_expires_at, realm_id, namespace) WHERE 
 CREATE INDEX items_overdue ON items(overdue_at) WHERE overdue_at IS NOT NULL;
 CREATE INDEX items_held ON items(realm_id, namespace, owner_kind, owner_id, updated_at, id)
     WHERE owner_kind IS NOT NULL;
+-- IS, not =: else SQLite would prepare every `status = ?` anew for each execution.
 CREATE INDEX items_settling ON items(realm_id, namespace, created_at, id)
-    WHERE status = 'open' AND join_state IN ('propagate_failure', 'propagate_cancellation');
+    WHERE status IS 'open' AND join_state IN ('propagate_failure', 'propagate_cancellation');
 
 -- What may be large and seldom changes, apart, so that a claim does not write it again.
 CREATE TABLE item_content(

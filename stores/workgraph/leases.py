@@ -9,8 +9,9 @@ from interlock.lifecycle.work import OwnerKey
 from ..tx import Snapshot, Tx
 from .scope import Scope
 
+# `realm_id || ''` keeps SQLite from the index of all items of a scope (see queue.OPENED).
 NEXT: Final = (
-    "SELECT lease_expires_at FROM items WHERE lease_expires_at > ? AND realm_id = ? AND namespace = ?"
+    "SELECT lease_expires_at FROM items WHERE lease_expires_at > ? AND realm_id || '' = ? AND namespace = ?"
     " ORDER BY lease_expires_at LIMIT 1"
 )
 NEXT_OF_OWNER: Final = (

@@ -33,10 +33,11 @@ READY_LABEL: Final = (
     " AND (l.priority, l.due_order, l.created_at, l.id) > (?, ?, ?, ?)"
     " ORDER BY l.priority, l.due_order, l.created_at, l.id"
 )
-OPENED: Final = f"SELECT {COLUMNS} FROM items WHERE stage = 2 AND gate_at <= ? AND realm_id = ? AND namespace = ?"
-ELAPSED: Final = f"SELECT {COLUMNS} FROM items WHERE lease_expires_at <= ? AND realm_id = ? AND namespace = ?"
+# `realm_id || ''` keeps SQLite from the index of all items of a scope: what is due is few, the scope may be everything.
+OPENED: Final = f"SELECT {COLUMNS} FROM items WHERE stage = 2 AND gate_at <= ? AND realm_id || '' = ? AND namespace = ?"
+ELAPSED: Final = f"SELECT {COLUMNS} FROM items WHERE lease_expires_at <= ? AND realm_id || '' = ? AND namespace = ?"
 SETTLING: Final = (
-    f"SELECT {COLUMNS} FROM items WHERE status = 'open'"
+    f"SELECT {COLUMNS} FROM items WHERE status IS 'open'"
     " AND join_state IN ('propagate_failure', 'propagate_cancellation') AND realm_id = ? AND namespace = ?"
     " ORDER BY created_at, id"
 )
@@ -45,7 +46,7 @@ HOW_MANY: Final = (
     " LIMIT 1000)"
 )
 NEXT_GATE: Final = (
-    "SELECT gate_at FROM items WHERE stage = 2 AND gate_at > ? AND realm_id = ? AND namespace = ?"
+    "SELECT gate_at FROM items WHERE stage = 2 AND gate_at > ? AND realm_id || '' = ? AND namespace = ?"
     " ORDER BY gate_at LIMIT 1"
 )
 

@@ -29,6 +29,8 @@ ALLOWED: Final = {
     "listing.ALL_IN_FLIGHT": "counts live rows in the index that holds nothing else",
     "presence.INSTANCES": "one row for each living connection, in the order of its index",
     "schema.TABLES": "sorts the names of the tables, once at start",
+    "workgraph.edges.AFTER": "walks the list that it is given",
+    "workgraph.edges.BEFORE": "walks the list that it is given",
     "tx.LAST_INSTANT": "the first row from the end, and no other",
 }
 """Statements that may scan or sort, by module and name, with the reason."""
