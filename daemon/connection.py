@@ -78,8 +78,8 @@ class Connection(asyncio.Protocol):
         self._tasks: dict[object, InFlight] = {}
         self._waiting: set[InFlight] = set()
         self._changing: InFlight | None = None
-        self._left: Refusal | None = None
-        self._leaving: set[InFlight] = set()
+        self._left: Refusal | None = None  # why nothing more is taken, once somebody has left
+        self._leaving: set[InFlight] = set()  # who asked for it
         self._serial = 0
         self._paused = False
         self._ended = False
@@ -362,9 +362,11 @@ class Connection(asyncio.Protocol):
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_S):
                     await self.drained(self._leaving)
+            self._late = True  # also what was read and could not begin in that time
             for begun in self._tasks.values():
-                if begun not in self._leaving:
+                if not begun.late and begun not in self._leaving:
                     begun.cancel(self._left)
+            self._advance()
             await self.drained(self._leaving)
         finally:
             self._leaving.discard(this)

@@ -25,7 +25,9 @@ Answer = Callable[[Bound, Call, bytes], Awaitable[dict[str, Any]]]
 async def init(call: Call, params: contract.InitParams) -> contract.InitResult:
     """Answers once everything is up, so that what follows is not told `starting`."""
     services, connection = call.services, call.connection
-    await services.state.started.wait()
+    if services.state.name == "starting":
+        with connection.waiting(call):
+            await services.state.started.wait()
     if services.state.name != "ready":
         raise services.not_ready()
     connection.realm = contract.realm_of(params.mob_config)

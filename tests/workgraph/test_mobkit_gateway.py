@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from interlock.daemon import connection
+from interlock.protocol.limits import REQUESTS_IN_FLIGHT
 from interlock.stores.health import STORE
 from tests.e2e.support import locked
 from tests.harness import PATIENCE_S, Refused, environment, served, spawned
@@ -162,10 +163,15 @@ async def test_what_does_not_end_in_time_is_ended(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(connection, "LEAVE_S", 0.1)
     async with served(tmp_path) as daemon, daemon.client() as client:
         with locked(daemon.state_dir / STORE):
-            held = client.start("ledger/role/upsert", name="worker")
-            assert await client.call("mobkit/shutdown") == DONE
-            assert held.done()
-            assert held.result()["error"]["data"]["code"] == "draining"
+            held = [client.start("ledger/role/upsert", name=f"role-{n}") for n in range(REQUESTS_IN_FLIGHT - 1)]
+            ending = client.start("mobkit/shutdown")
+            behind = [client.start("ledger/role/upsert", name=f"late-{n}") for n in range(9)]
+            with anyio.fail_after(PATIENCE_S):
+                assert (await ending)["result"] == DONE
+            assert all(answer.done() for answer in held)
+            answers = [await answer for answer in held + behind]
+            assert {answer["error"]["data"]["code"] for answer in answers} <= {"draining", "busy"}
+            assert "draining" in {answer["error"]["data"]["code"] for answer in answers}
 
 
 async def test_a_subscription_ends_with_the_connection_that_it_is_of(tmp_path: Path) -> None:
