@@ -98,7 +98,7 @@ async def goals(mob: Any) -> dict[str, Any]:
         "paused": seen(paused),
         "while_paused": while_paused,
         "resumed": resumed.status,
-        "status": seen(status) == seen(status) and status.attention.binding_id == binding.binding_id,
+        "status": status.attention.binding_id == binding.binding_id,
         "stricter": stricter.completion_policy,
         "previous": moved.previous.status,
         "moved": moved.attention.target,
@@ -109,6 +109,15 @@ async def goals(mob: Any) -> dict[str, Any]:
         "pruned": [pruned, await mob.workgraph_attention_prune("2020-01-01T00:00:00Z")],
         "left": [one.status["state"] for one in await mob.workgraph_attention_list(status="active")],
     }
+
+
+async def elsewhere(gateway: str) -> dict[str, Any]:
+    """What another process, which never saw the member, says of a goal for it."""
+    runtime = await MobKit.builder().mob_inline(MOB).gateway(gateway).build()
+    owner = {"kind": "owner", "owner_key": {"kind": "agent", "id": "mob/crew/agent/ada"}}
+    duplicate = await refusal(runtime.mob_handle().workgraph_goal_create("Build elsewhere", owner))
+    await runtime.shutdown()
+    return duplicate
 
 
 async def overview(mob: Any) -> dict[str, Any]:
@@ -130,6 +139,7 @@ async def main(gateway: str) -> None:
     runtime = await MobKit.builder().mob_inline(MOB).gateway(gateway).build()
     mob = runtime.mob_handle()
     report = {"items": await items(mob), "goals": await goals(mob), "overview": await overview(mob)}
+    report["elsewhere"] = await elsewhere(gateway)
     await runtime.shutdown()
     print(json.dumps(report))  # noqa: T201
 

@@ -21,17 +21,17 @@ pytestmark = pytest.mark.needs("meerkat-mobkit")
 
 
 def gateway(tmp_path: Path) -> Path:
-    """A program that is the daemon, and that leaves its exit status behind."""
+    """A program that is the daemon, and that leaves its exit statuses behind."""
     path = tmp_path / "gateway"
     path.write_text(
-        f'#!/bin/sh\n"{sys.executable}" -m interlock.daemon "$@"\necho $? >"{tmp_path}/status"\n', encoding="utf-8"
+        f'#!/bin/sh\n"{sys.executable}" -m interlock.daemon "$@"\necho $? >>"{tmp_path}/status"\n', encoding="utf-8"
     )
     path.chmod(0o755)
     return path
 
 
 def seen_by_the_client(tmp_path: Path) -> dict[str, Any]:
-    """What the client program saw of a daemon of its own, and how that ended."""
+    """What the client program saw of daemons of its own, and how those ended."""
     log = tmp_path / "gateway.log"
     places = {"INTERLOCK_STATE_DIR": str(tmp_path / "state"), "INTERLOCK_SOCKET": "none"}
     done = subprocess.run(
@@ -45,7 +45,7 @@ def seen_by_the_client(tmp_path: Path) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr + log.read_text("utf-8")
     seen: dict[str, Any] = json.loads(done.stdout)
-    return {**seen, "exit": int((tmp_path / "status").read_text("utf-8")), "log": log.read_text("utf-8")}
+    return {**seen, "exits": (tmp_path / "status").read_text("utf-8").split(), "log": log.read_text("utf-8")}
 
 
 def check_items(seen: dict[str, Any]) -> None:
@@ -102,10 +102,11 @@ def check_overview(seen: dict[str, Any]) -> None:
     assert "mobkit/workgraph/attention/break_glass_reassign" not in methods
 
 
-def test_the_sdk_does_all_its_work_and_ends_the_daemon_in_order(tmp_path: Path) -> None:
+def test_the_sdk_does_all_its_work_from_two_processes_and_ends_both_in_order(tmp_path: Path) -> None:
     seen = seen_by_the_client(tmp_path)
     check_items(seen["items"])
     check_goals(seen["goals"])
     check_overview(seen["overview"])
-    assert seen["exit"] == 0
+    assert (seen["elsewhere"]["class"], seen["elsewhere"]["number"]) == ("WorkGraphConflictError", -32042)
+    assert seen["exits"] == ["0", "0"]
     assert "internal_error" not in seen["log"]
