@@ -54,8 +54,11 @@ NEXT_GATE: Final = (
 def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key = FIRST) -> Iterator[Item]:
     """What is ready now behind `after` and carries all labels, most urgent first. Read it only as far as needed."""
     late = [item for item in _since_the_sweep(tx, scope) if item.order > after and _carries(item, labels)]
+    indexed = _indexed(tx, scope, labels, after)
+    if not late:
+        return indexed
     late.sort(key=attrgetter("order"))
-    return heapq.merge(_indexed(tx, scope, labels, after), late, key=attrgetter("order"))
+    return heapq.merge(indexed, late, key=attrgetter("order"))
 
 
 def first(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str]) -> Item | None:
