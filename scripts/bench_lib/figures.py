@@ -9,7 +9,7 @@ import sqlite3
 import statistics
 import time
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 Sample = dict[str, float]
 """What one repeat of a case measured, by figure."""
@@ -23,6 +23,25 @@ class Figure(NamedTuple):
     better: Literal["more", "less"] = "more"
     bar: float | None = None
     aim: float | None = None
+
+
+SIZES: Final = {1000: "1k", 10_000: "10k", 100_000: "100k"}
+"""How many items, nine of ten terminal, and terminal bindings a store has; and the end of the figures' names."""
+
+
+def _sized(name: str, text: str, *figure: Any) -> dict[str, Figure]:
+    """The same figure at every size, one under the other: flat is what they are to be."""
+    return {
+        f"{name}_{end}": Figure(f"{text}, {size:,} items" if n == 0 else f"  {size:,} items", *figure)
+        for n, (size, end) in enumerate(SIZES.items())
+    }
+
+
+def _timed(name: str, text: str, bar: float | None = None, aim: float | None = None) -> dict[str, Figure]:
+    return {
+        **_sized(f"{name}_p50", f"{text}: p50", "ms", "less"),
+        **_sized(f"{name}_p99", f"{text}: p99", "ms", "less", bar, aim),
+    }
 
 
 FIGURES: Final[dict[str, Figure]] = {
@@ -65,6 +84,24 @@ FIGURES: Final[dict[str, Figure]] = {
     "queued_pss": Figure("memory, 10,000 queued messages, PSS", "MiB", "less", 120),
     "queued_rss": Figure("memory, 10,000 queued messages, RSS", "MiB", "less", 120),
     "stalled_growth": Figure("memory that 10 stalled subscribers add over 20,000 sends, PSS", "MiB", "less", 30),
+    **_timed("ready_100", "workgraph/ready, page of 100", 5, 2),
+    **_timed("ready_10", "workgraph/ready, page of 10", 5, 2),
+    **_timed("ready_label", "workgraph/ready, 10 of one label", 5, 2),
+    **_timed("list", "workgraph/list, page of 100", 5, 2),
+    **_timed("occupying", "attention/list, occupying, page of 100", 5),
+    **_timed("target", "attention/list, the history of a target, page of 10", 5),
+    **_timed("occupant", "attention/list, who occupies a target", 5),
+    **_timed("admit", "workgraph/goal/create under the gate", 5),
+    **_timed("update", "workgraph/update", 5),
+    **_sized("floor_claim", "floor: bare sqlite3, find, take and tell, 32 per commit", "/s"),
+    **_sized("claim", "workgraph/claim_next, 32 connections racing", "/s", "more", 1500, 4000),
+    **_sized("claim_ratio", "  of its floor", "x"),
+    **_sized("claim_p99", "  p99", "ms", "less"),
+    "sweep": Figure("1,000 of 101,000 leases end: from that instant to the last release", "ms", "less", 1000),
+    "sweep_work": Figure("  from the first release to the last", "ms", "less"),
+    "unswept_max": Figure("  longest workgraph/update before", "ms", "less"),
+    "sweep_p50": Figure("  workgraph/update beside it, p50", "ms", "less"),
+    "sweep_max": Figure("  longest workgraph/update beside it", "ms", "less", 20),
 }
 """Every figure, in the order of the table. DESIGN's "flat" for stalled subscribers is here what they are allowed:
 each 1 MiB of output, as much again in its queue, and the page that waits for room."""

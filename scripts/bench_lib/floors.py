@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,11 +15,15 @@ from typing import Final
 import msgspec
 
 from interlock.stores import cursors, messages, ops, tx
+from interlock.stores.workgraph import claims, queue
+from interlock.stores.workgraph.rows import Item
 
+from . import seeding
 from .rows import ROLES, Rows, now_ms, rows
 from .wire import Wire, call, pump
 
 SCHEMA: Final = Path(__file__).parent.parent.parent / "stores" / "sql"
+LEASE_MS: Final = 900_000
 INSERT: Final = (messages.INSERT, tx.EMIT, ops.KEEP)
 
 
@@ -46,12 +51,17 @@ def fdatasync_ms(home: Path, count: int = 300) -> float:
 
 def store(path: Path) -> sqlite3.Connection:
     """An empty database of our schema, set up as the writer sets up its connection."""
+    conn = _connected(path)
+    for script in sorted(SCHEMA.glob("*.sql")):
+        conn.executescript(script.read_text("utf-8"))
+    return conn
+
+
+def _connected(path: Path) -> sqlite3.Connection:
     conn = sqlite3.connect(path, isolation_level=None, cached_statements=256)
     conn.execute("PRAGMA journal_mode = WAL")
     for pragma in ("synchronous = FULL", "foreign_keys = ON", "temp_store = MEMORY", "cache_size = -65536"):
         conn.execute(f"PRAGMA {pragma}")
-    for script in sorted(SCHEMA.glob("*.sql")):
-        conn.executescript(script.read_text("utf-8"))
     return conn
 
 
@@ -118,6 +128,38 @@ def cycles_per_second(home: Path, batch: int, seconds: float) -> float:
     conn.close()
     _remove(path)
     return done / busy
+
+
+def claims_per_second(seeded: Path, home: Path, batch: int, count: int) -> float:
+    """Bare sqlite3 on a copy of a store: find the next ready item, take it, say so; `batch` per commit."""
+    path = home / "floor-claim.db"
+    shutil.copyfile(seeded, path)
+    with seeding.opened(path) as filled:
+        seeding.waiting(filled, count)
+    conn = _connected(path)
+    done, started = 0, time.perf_counter()
+    while done < count:
+        conn.execute("BEGIN IMMEDIATE")
+        for n in range(batch):
+            _claim(conn, f"racer-{n}", now_ms())
+        conn.execute("COMMIT")
+        done += batch
+    took = time.perf_counter() - started
+    conn.close()
+    _remove(path)
+    return done / took
+
+
+def _claim(conn: sqlite3.Connection, owner: str, at: int) -> None:
+    row = conn.execute(queue.READY, (*seeding.SCOPE, *queue.FIRST)).fetchone()
+    n, revision = row[0], row[Item._fields.index("revision")]
+    values = ("agent", owner, None, 0, at, at + LEASE_MS, revision + 1, at, n, at)
+    taken = Item._make(conn.execute(claims.TAKE, values).fetchone())
+    if taken.labels is not None:
+        conn.execute(claims.TAKE_LABELS, (at, n))
+    said = {"revision": taken.revision, "owner": {"key": {"kind": "agent", "id": owner}}, "fence": taken.fence}
+    data = msgspec.json.encode(said).decode()
+    conn.execute(tx.EMIT, ("workgraph", "item_claimed", *seeding.SCOPE, taken.id, None, at, data))
 
 
 def _remove(path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from . import sending, serving
+from . import sending, serving, working
 from .figures import Sample, keep, medians, table
 
 RESULTS: Final = Path(__file__).parent.parent.parent / "bench-results"
@@ -22,6 +22,8 @@ CASES: Final[dict[str, Callable[[Path, float], Sample]]] = {
     "told": serving.told,
     "life": serving.life,
     "memory": serving.memory,
+    "work": working.work,
+    "sweep": working.sweep,
     "large": sending.large,
 }
 """Each case by its name, in the order they run. A sample holds its floors, taken in the same repeat."""
