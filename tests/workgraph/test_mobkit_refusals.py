@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from interlock.stores.health import STORE
 from tests.e2e.support import locked
 from tests.harness import Client, Refused, served
@@ -174,3 +176,37 @@ async def test_a_store_that_is_held_is_minus_32000_and_may_be_tried_again(tmp_pa
             refused = await client.refused(alias("create"), title="x")
         assert row(refused) == (ERROR, "busy", "workgraph_error")
         assert refused.data["retryable"] is True
+
+
+async def test_breaking_glass_without_a_trusted_principal_is_minus_32030(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        _, by_binding = await goal(client)
+        [connection] = daemon.app.services.connections
+        connection.caller = replace(connection.caller, principal=None)  # as where the system does not say who it is
+        broken = {**by_binding, "target": ADA_TARGET, "reason": "it is stuck"}
+        refused = await client.refused(alias("attention/break_glass_reassign"), **broken)
+        assert row(refused) == (DENIED, "authority_missing", "access_denied")
+
+
+class Deaf:
+    """A runtime that cannot be read."""
+
+    async def member_of(self, realm_id: str, session_id: str) -> None:
+        raise ConnectionError("the wire is cut")
+
+
+async def test_a_runtime_that_cannot_be_read_is_minus_32041(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        daemon.app.services.runtimes.register("default", Deaf())
+        target = {"kind": "session", "session_id": "0199c3a2-7c11-7d4e-8a51-3f1d2b6c9e07"}
+        refused = await client.refused(alias("goal/create"), title="x", target=target)
+        assert row(refused) == (-32041, "unavailable", "workgraph_unavailable")
+        assert (await client.call(alias("list")))["items"] == []
+
+
+async def test_of_many_claims_of_one_item_one_wins_and_the_others_are_conflicts_or_late(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        free = await item(client)
+        answers = [await one for one in [client.start(alias("claim"), **free, owner=ADA) for _ in range(20)]]
+        assert len([answer for answer in answers if "result" in answer]) == 1
+        assert {answer["error"]["code"] for answer in answers if "error" in answer} <= {CONFLICT, ERROR}
