@@ -129,7 +129,7 @@ ATTENTION_LIST = Method(
     params=AttentionListParams,
     result=AttentionPage,
     kind="read",
-    errors=("limit_out_of_range",),
+    errors=("limit_out_of_range", "unavailable"),
 )
 ATTENTION_GET = Method(
     name="workgraph/attention/get",

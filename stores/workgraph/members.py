@@ -111,7 +111,7 @@ def need(tx: Tx | Snapshot, member: MemberId) -> Row:
     if row is None:
         names = [name for sql in (BEFORE, AFTER) for (name,) in tx.execute(sql, (*member, LOOKED_AT))]
         says = f"there is no member {member.identity} of mob {member.mob_id}"
-        raise Refusal("not_found", says, kind="member", near=near(member.identity, names))
+        raise Refusal("not_found", says, kind="member", id=str(owner_key(member)), near=near(member.identity, names))
     return row
 
 
