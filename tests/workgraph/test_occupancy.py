@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.harness import Refused, served
 
+from .common import sql
 from .seats import (
     CURRENT,
     EARLIER,
@@ -139,6 +141,19 @@ async def test_an_item_is_attended_to_by_64_targets_and_no_more(tmp_path: Path) 
         await do(client, "stop", first["attention"])
         assert (await client.call("workgraph/goal/create", **params))["attention"]["status"] == {"state": "active"}
         assert (await client.call("workgraph/get", realm_id=REALM, id=item["item_id"]))["item"]["revision"] == 1
+
+
+async def test_who_goes_behind_the_daemons_back_cannot_seat_two(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        paused = await do(client, "pause", await bound(client))
+        columns = "realm_id, namespace, item, target_key, mode, delegated_authority, max_text_chars"
+        columns += ", include_parent_context, revision, created_at, updated_at"
+        insert = f"INSERT INTO attention(binding_id, status, {columns}) SELECT ?, ?, {columns} FROM attention"
+        for status in ("active", "paused"):
+            with pytest.raises(sqlite3.IntegrityError):
+                sql(daemon.state_dir, insert, "attention_x", status)
+        assert sql(daemon.state_dir, insert, "attention_x", "stopped") == 1
+        assert await listed(client, status="occupying") == [paused["binding_id"]]
 
 
 async def test_a_refused_goal_leaves_nothing_behind(tmp_path: Path) -> None:
