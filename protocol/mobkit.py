@@ -5,6 +5,7 @@ Pure. Results are put into its shapes by `mobkit_shapes`, refusals into its numb
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.types import NAME_BYTES, Rule
+from interlock.lifecycle.types import NAME_BYTES, TEXT_BYTES, Rule
 
 from .contract import AnyMethod, Method, Result
 from .mobkit_errors import PREFIX
@@ -34,6 +35,8 @@ NAMES: Final = (
     "attention/break_glass_reassign",
 )
 """What `mobkit/workgraph/<name>` exists for, each standing for `workgraph/<name>`."""
+_ENDLESS_KEY: Final = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){256}""")
+"""No configuration has a key of so many parts, and reading one takes time by their square."""
 SOCKET_ONLY: Final = f"{PREFIX}workgraph/attention/break_glass_reassign"
 
 REFUSED: Final[dict[str, str]] = {
@@ -115,9 +118,17 @@ CAPABILITIES = Method(
 
 
 def realm_of(mob_config: object) -> str:
-    """`mob.<id>` of a mob's configuration, which is TOML with `[mob] id`; `default` of anything else."""
+    """`mob.<id>` of a mob's configuration, which is TOML with `[mob] id`; `default` of anything else.
+
+    Raises `too_large`. It takes up to a second for a mebibyte.
+    """
+    if not isinstance(mob_config, str) or _ENDLESS_KEY.search(mob_config):
+        return DEFAULT
+    if len(mob_config.encode()) > TEXT_BYTES:
+        message = f"`mob_config` is larger than {TEXT_BYTES} bytes"
+        raise Refusal("too_large", message, path="/mob_config", max=TEXT_BYTES)
     try:
-        found = tomllib.loads(mob_config)["mob"]["id"] if isinstance(mob_config, str) else None
+        found = tomllib.loads(mob_config)["mob"]["id"]
     except (tomllib.TOMLDecodeError, LookupError, TypeError, RecursionError):
         return DEFAULT
     realm = f"mob.{found.strip()}" if isinstance(found, str) and found.strip() else DEFAULT

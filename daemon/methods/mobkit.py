@@ -6,6 +6,7 @@ where they become errors, by `protocol.mobkit_errors`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from interlock.protocol.mobkit_shapes import from_native
 from .. import dispatch
 from ..dispatch import Bound, Call, on_loop
 
+AT_ONCE: Final = 1 << 14
+"""Characters of a configuration that are read without holding up anybody else."""
 Answer = Callable[[Bound, Call, bytes], Awaitable[dict[str, Any]]]
 
 
@@ -30,7 +33,9 @@ async def init(call: Call, params: contract.InitParams) -> contract.InitResult:
             await services.state.started.wait()
     if services.state.name != "ready":
         raise services.not_ready()
-    connection.realm = contract.realm_of(params.mob_config)
+    mob = params.mob_config
+    large = isinstance(mob, str) and len(mob) > AT_ONCE
+    connection.realm = await asyncio.to_thread(contract.realm_of, mob) if large else contract.realm_of(mob)
     services.log.info("mobkit_init", holder=call.caller.holder, realm=connection.realm)
     return contract.InitResult()
 

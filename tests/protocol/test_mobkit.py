@@ -168,9 +168,20 @@ def test_whatever_is_given_becomes_params_of_the_realm_or_is_refused(method: Any
         ('mob = "crew"', "default"),
         ("not = [toml", "default"),
         ("", "default"),
+        ('[mob]\nid = "crew"\n' + ".".join("a" * 20_000) + " = 1", "default"),
+        ('[mob]\nid = "crew"\n' + " . ".join(['"a"'] * 20_000) + " = 1", "default"),
+        ('[mob]\nid = "crew"\nhint = "' + "." * 1000 + "www.example.com " * 300 + " 1.2.3" * 1000 + '"', "mob.crew"),
+        ('[mob]\nid = "crew"\nhint = "' + "y" * 500_000 + '"', "mob.crew"),
+        ("x = " + "[" * 100_000, "default"),
         (None, "default"),
         ({"mob": {"id": "crew"}}, "default"),
     ],
 )
 def test_the_realm_is_the_mob_of_the_configuration(mob_config: object, realm: str) -> None:
     assert mobkit.realm_of(mob_config) == realm
+
+
+def test_a_configuration_is_text_of_a_mebibyte_at_most() -> None:
+    with pytest.raises(Refusal) as refused:
+        mobkit.realm_of("#" * (1 << 20) + "\n")
+    assert (refused.value.code, refused.value.data["path"]) == ("too_large", "/mob_config")
