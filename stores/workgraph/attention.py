@@ -56,7 +56,8 @@ class Filter(NamedTuple):
 
 def page(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> list[Binding]:
     """Bindings in the order of their last change, above the key `after`, at most `limit`."""
-    return list(islice((row for row in _stream(snap, scope, wanted, after) if _fits(row, wanted, snap.now)), limit))
+    found = _stream(snap, scope, wanted, after, limit)
+    return list(islice((row for row in found if _fits(row, wanted, snap.now)), limit))
 
 
 def key_of(row: Binding) -> Key:
@@ -64,35 +65,37 @@ def key_of(row: Binding) -> Key:
     return row.updated_at, row.binding_id
 
 
-def _stream(snap: Snapshot, scope: Scope, wanted: Filter, after: Key) -> Iterator[Binding]:
-    """The rows of the narrowest index, in order."""
+def _stream(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> Iterator[Binding]:
+    """The rows of the narrowest index, in order; the page that is asked for in one go, if nothing is filtered out."""
     if wanted.item_id is not None:
         item = snap.execute(ITEM, (wanted.item_id, *scope)).fetchone()
         if item is None:
             return iter(())
         if _STATES[wanted.status] <= OCCUPYING:
             return _sorted(bindings.of_item(snap, item[0]), after)
-        return _read(snap, BY_ITEM, item, after)
+        return _read(snap, BY_ITEM, item, after, limit)
     if wanted.target_key is not None:
         if _STATES[wanted.status] <= OCCUPYING:
             return _sorted(occupancy.occupants(snap, scope, wanted.target_key), after)
         duplicates = rows_of(snap, occupancy.BY_ALIAS, *scope, wanted.target_key)
-        theirs = _read(snap, BY_TARGET, (*scope, wanted.target_key), after)
+        theirs = _read(snap, BY_TARGET, (*scope, wanted.target_key), after, limit)
         return merge(theirs, _sorted(duplicates, after), key=key_of)
-    return merge(*(_read(snap, _BY_STATE[state], scope, after) for state in _STATES[wanted.status]), key=key_of)
+    states = (_read(snap, _BY_STATE[state], scope, after, limit) for state in _STATES[wanted.status])
+    return merge(*states, key=key_of)
 
 
 def _sorted(found: list[Binding], after: Key) -> Iterator[Binding]:
     return iter(sorted((row for row in found if key_of(row) > after), key=key_of))
 
 
-def _read(snap: Snapshot, sql: str, about: tuple[Any, ...], after: Key) -> Iterator[Binding]:
+def _read(snap: Snapshot, sql: str, about: tuple[Any, ...], after: Key, size: int) -> Iterator[Binding]:
+    """`size` rows, and behind them as many as are asked for, `READ` at a time."""
     while True:
-        found = rows_of(snap, sql, *about, *after, READ)
+        found = rows_of(snap, sql, *about, *after, size)
         yield from found
-        if len(found) < READ:
+        if len(found) < size:
             return
-        after = key_of(found[-1])
+        after, size = key_of(found[-1]), READ
 
 
 def _fits(row: Binding, wanted: Filter, now: int) -> bool:
