@@ -154,9 +154,7 @@ class BackupResult(Result, frozen=True, kw_only=True):
     files: list[BackupFile]
 
 
-WithinMs = Annotated[
-    int, meta(Rule(kind="limit", max=LEASE_SECONDS * 1000), minimum=0, maximum=LEASE_SECONDS * 1000)
-]
+WithinMs = Annotated[int, meta(Rule(kind="limit", max=LEASE_SECONDS * 1000), minimum=0, maximum=LEASE_SECONDS * 1000)]
 DrainMs = Annotated[int, meta(Rule(kind="limit", max=60_000), minimum=0, maximum=60_000)]
 
 
@@ -316,7 +314,7 @@ BATCH = Method(
     kind="write",
     idempotent="op_id",
     kept_as_history=True,
-    errors=("op_conflict",),
+    errors=("op_conflict", "admission_lock_timeout", "unavailable"),
 )
 
 METHODS = (INITIALIZE, PING, STATUS, DISCOVER, METRICS, DOCTOR, BACKUP, SHUTDOWN, WAIT, BATCH)

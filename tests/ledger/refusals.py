@@ -150,6 +150,9 @@ FEED = [
     Case("ledger/cursor/set", "cursor_ahead", {"kind": "inbox", "name": "b", "seq": 99}, {"head": 3}),
 ]  # fmt: skip
 MAIL = {"mail": {"role": "b"}}
+SESSION = "0199c3a2-7c11-7d4e-8a51-3f1d2b6c9e07"
+GOAL = {"title": "t", "target": {"kind": "session", "session_id": SESSION}}
+GATED = {"steps": [{"method": "workgraph/goal/create", "params": GOAL}]}
 PROCESS = [
     Case("daemon/backup", "not_admin", {"path": "/nowhere"}, {}, (), ("b",)),
     Case("daemon/backup", "store_failed", {"path": "<free>"}, {}, (("<spoil>", {}),)),
@@ -162,6 +165,8 @@ PROCESS = [
          {"path": "/timeout_ms", "max": 60_000}),
     Case("daemon/batch", "op_conflict", {"steps": [{"method": EVENT[0], "params": EVENT[1]}], "op_id": "op"}, CONFLICT,
          (PUBLISHED,)),
+    Case("daemon/batch", "admission_lock_timeout", GATED, {"step": None}, (), (), True),
+    Case("daemon/batch", "unavailable", GATED, {"session_id": SESSION, "step": None}),
     *(
         Case(method, "at_capacity", params, {}, (("<wait>", {}),) * 128, (), True)
         for method, params in (

@@ -12,6 +12,7 @@ from interlock.protocol.methods import METHODS
 from tests.harness import Client, Served, served
 from tests.ledger.common import until_waiting
 from tests.ledger.refusals import CASES, NOT_YET, ROLES, Case
+from tests.workgraph.common import hindered
 
 FAMILIES = ("daemon", "ledger")
 DECLARED = {(method.name, code) for method in METHODS if method.family in FAMILIES for code in method.errors}
@@ -53,7 +54,8 @@ async def test_the_refusal_has_its_number_its_code_and_its_data_and_changes_noth
         if case.before and case.before[0][0] == "<wait>":
             await until_waiting(operator, len(case.before))
         before = await operator.call("ledger/events/head")
-        refused = await client.refused(case.method, **params)
+        with hindered(daemon, case.code, "default"):
+            refused = await client.refused(case.method, **params)
         assert refused.data["code"] == case.code
         assert refused.number == CODES[case.code].number
         assert refused.data["retryable"] is case.retryable

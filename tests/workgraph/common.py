@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from interlock.admission import sidecar
+from interlock.admission.runtime import MemberId
 from interlock.lifecycle.times import rfc3339
 from interlock.stores.health import STORE
-from tests.harness import Client
+from tests.harness import Client, Served
 from tests.ledger.common import feed, now_of
 
 
@@ -62,3 +65,24 @@ def sql(state_dir: Path, statement: str, *params: Any) -> int:
     """Change the store behind the daemon's back; how many rows that changed."""
     with closing(sqlite3.connect(state_dir / STORE, timeout=20)) as store, store:
         return store.execute(statement, params).rowcount
+
+
+class Deaf:
+    """A runtime that cannot be read."""
+
+    async def member_of(self, realm_id: str, session_id: str) -> MemberId | None:
+        raise ConnectionError(realm_id, session_id)
+
+
+@contextmanager
+def hindered(daemon: Served, code: str, realm: str) -> Iterator[None]:
+    """With somebody else at the gate, or a runtime of the realm that fails, where a refusal is about one."""
+    if code == "unavailable":
+        daemon.app.services.runtimes.register(realm, Deaf())
+    if code != "admission_lock_timeout":
+        yield
+        return
+    daemon.app.services.gate.wait_ms = 30
+    with closing(sqlite3.connect(daemon.state_dir / sidecar.NAME, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.admission import sidecar
-from interlock.admission.runtime import MemberId
 from interlock.protocol.errors import CODES
 from interlock.protocol.methods import METHODS
 from tests.harness import Client, Refused, Served, served
 from tests.ledger.common import feed, head, other_process
 
+from .common import hindered
 from .refusals import CASES, ROLE, Case
 
 DECLARED = {(method.name, code) for method in METHODS if method.family == "workgraph" for code in method.errors}
 REFUSING = sorted({case.method for case in CASES})
-
-
-class Deaf:
-    """A runtime that cannot be read."""
-
-    async def member_of(self, realm_id: str, session_id: str) -> MemberId | None:
-        raise ConnectionError(realm_id, session_id)
 
 
 def test_every_declared_refusal_is_provoked_and_nothing_else_is() -> None:
@@ -61,20 +52,6 @@ def placed(method: str, params: dict[str, Any], realm: str) -> dict[str, Any]:
     return params
 
 
-@contextmanager
-def hindered(daemon: Served, case: Case, realm: str) -> Iterator[None]:
-    """With another process at the gate, or a runtime that fails, where the refusal is about one."""
-    if case.code == "unavailable":
-        daemon.app.services.runtimes.register(realm, Deaf())
-    if case.code != "admission_lock_timeout":
-        yield
-        return
-    daemon.app.services.gate.wait_ms = 30
-    with closing(sqlite3.connect(daemon.state_dir / sidecar.NAME, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-
-
 @asynccontextmanager
 async def caller(daemon: Served, case: Case) -> AsyncIterator[Client]:
     """Who makes the call that is refused."""
@@ -96,7 +73,7 @@ async def provoked(daemon: Served, operator: Client, case: Case, realm: str) -> 
         known["key"] = f"owner:{key['kind']}:{key['id']}"
     async with caller(daemon, case) as client:
         before = await head(operator)
-        with hindered(daemon, case, realm):
+        with hindered(daemon, case.code, realm):
             refused = await client.refused(case.method, **placed(case.method, filled(case.params, known), realm))
         assert {event["type"] for event in await feed(operator, before)} <= {"role_presence"}
     return refused, filled(case.data, known)
