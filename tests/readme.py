@@ -2,7 +2,8 @@
 
 A fenced block of `sh`, `python` or `js` is run; a `text` block right behind it is what it prints, where `…` stands for
 anything; a `toml` block is a configuration that `interlockd` takes. A comment right above a fence changes that:
-`<!-- needs: nc -->` for a block that takes a program beyond Python, `<!-- not run: why -->` for one that is not run.
+`<!-- needs: nc -->` for a block that takes something beyond Python, `<!-- not run: why -->` for one that is not run.
+The `sh` blocks of a page share their variables, as in the one shell that a reader has open.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 from tests.cli.harness import Home
 
 ROOT: Final = Path(__file__).parent.parent
+CLIENTS: Final = ROOT / "tests" / "clients"
 PAGES: Final = ("README.md", "docs/operating.md")
 RUN: Final = ("sh", "python", "js", "toml")
 SECONDS: Final = 40
@@ -27,7 +29,7 @@ _FENCE: Final = re.compile(
 
 
 class Block(NamedTuple):
-    """One example. `needs`: programs; `not_run`: why not; `prints`: what it prints, None where nothing says so."""
+    """One example. `needs`: programs, packages; `not_run`: why not; `prints`: what it prints, None if nothing says so."""
 
     line: int
     language: str
@@ -82,7 +84,7 @@ def _make_clone(home: Home) -> Path:
 
 def _run(block: Block, where: str, home: Home, place: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = home.env | {"PATH": path, "NODE_PATH": str(ROOT / "tests" / "clients" / "node_modules")}
+    env = home.env | {"PATH": path, "LANG": "C.UTF-8", "NODE_PATH": str(CLIENTS / "node_modules")}
     done = subprocess.run(
         _command(block, home), env=env, cwd=place, capture_output=True, text=True, timeout=SECONDS, check=False
     )
@@ -95,7 +97,10 @@ def _run(block: Block, where: str, home: Home, place: Path) -> None:
 def _command(block: Block, home: Home) -> list[str]:
     match block.language:
         case "sh":
-            return ["sh", "-eu", "-c", block.text]
+            kept = f"'{home.root}/variables'"
+            return ["sh", "-aeu", "-c", f"test ! -e {kept} || . {kept}\n{block.text}\nexport -p >{kept}"]
+        case "python" if "meerkat-mobkit" in block.needs:
+            return [str(CLIENTS / ".venv" / "bin" / "python"), "-I", "-c", block.text]
         case "python":  # without site-packages: the standard library is all that the examples may take
             return [sys.executable, "-I", "-S", "-c", block.text]
         case "js":

@@ -30,7 +30,7 @@ def test_the_examples_of_a_page_run_in_their_order(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_not_run_is_run_elsewhere_or_needs_a_machine(page: str) -> None:
     assert {block.not_run for block in blocks(page)} - {None} <= NOT_RUN
-    assert {name for block in blocks(page) for name in block.needs} <= {"nc", "node"}
+    assert {name for block in blocks(page) for name in block.needs} <= {"nc", "node", "meerkat-mobkit"}
 
 
 def test_the_two_commands_of_the_readme_are_there() -> None:
@@ -60,7 +60,7 @@ def test_every_test_that_a_page_names_is_there(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_method_and_json_that_a_page_shows_is_one(page: str) -> None:
     known = {method.name for method in METHODS}
-    for name in re.findall(r"`((?:ledger|daemon)/[a-z_/]+)`", text(page)):
+    for name in re.findall(r"`((?:ledger|daemon|workgraph)/[a-z_/]+)`", text(page)):
         assert name in known or (ROOT / name).exists(), name
     for block in re.findall(r"(?ms)^```json\n(.*?)^```$", text(page)):
         json.loads(block)
