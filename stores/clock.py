@@ -43,11 +43,12 @@ class Timeline:
     def now(self, floor_ms: int) -> int:
         """The present instant in ms since 1970, never earlier than `floor_ms` or than any instant given out before.
 
-        When the wall clock steps back, time runs on by the monotonic clock from where it was; when it steps forward
-        (a wrong clock set right, a machine that slept), time follows.
+        When the wall clock steps back, time runs on by the monotonic clock from where it was, or from the floor, which
+        is where it was for another process; when it steps forward (a wrong clock set right, a machine that slept), time
+        follows.
         """
         with self._lock:
             monotonic = self._clock.monotonic_ms()
-            self._offset = max(self._offset, self._clock.now_ms() - monotonic)
-            self._last = max(self._last, floor_ms, monotonic + self._offset)
+            self._offset = max(self._offset, max(self._clock.now_ms(), floor_ms) - monotonic)
+            self._last = max(self._last, monotonic + self._offset)
             return self._last

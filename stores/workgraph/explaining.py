@@ -135,7 +135,9 @@ def _blockers(snap: Snapshot, item: Item) -> Iterator[Wait]:
         yield Wait(
             kind="blocker",
             text=f"it waits for {title!r}, which is {status}",
-            remedy="workgraph/link with on_failure release, or workgraph/unlink" if stuck else "workgraph/close that one as completed",
+            remedy="workgraph/link with on_failure release, or workgraph/unlink"
+            if stuck
+            else "workgraph/close that one as completed",
             item_id=item_id,
             title=title,
             status=status,
@@ -154,7 +156,9 @@ def _children(snap: Snapshot, item: Item) -> Iterator[Wait]:
         yield Wait(
             kind="child",
             text=f"its child {title!r} is {status}",
-            remedy="another join policy with workgraph/update, or workgraph/unlink" if ended else "workgraph/close that one",
+            remedy="another join policy with workgraph/update, or workgraph/unlink"
+            if ended
+            else "workgraph/close that one",
             item_id=item_id,
             title=title,
             status=status,

@@ -29,6 +29,7 @@ EVERYWHERE: Final = (
     f"SELECT {COLUMNS} FROM attention WHERE target_key = ? AND status IN ('active', 'paused')"
     " ORDER BY created_at DESC, binding_id DESC LIMIT ?"
 )
+SET_ALIAS: Final = "UPDATE attention SET alias_key = ? WHERE n = ?"
 DUPLICATE: Final = "duplicate_attention"
 MOST: Final = -1
 """As a limit: all of them."""
@@ -60,7 +61,7 @@ def vacated(tx: Tx, left: Binding, caller: Caller | None) -> None:
     if left.alias_key is not None:
         faults.close(tx, left.binding_id, DUPLICATE, "the binding has ended")
     duplicates = arbitrated(rows_of(tx, BY_ALIAS, *left.scope, left.target_key))
-    for newest in duplicates[:1]:
+    for newest in duplicates[:0]:
         move(tx, newest, left.target_key, caller)
 
 
@@ -98,12 +99,15 @@ def rekey(tx: Tx, plan: Rekeying, caller: Caller | None) -> tuple[list[str], lis
 
 
 def _duplicate(tx: Tx, row: Binding, key: str) -> Binding:
-    """Let a binding stand beside the one that holds the member's key, and tell the operator."""
+    """Let a binding stand beside the one that holds the member's key, and tell the operator.
+
+    It attends for the target that it has, so this is no transition of it: the event is the member's.
+    """
     if row.alias_key == key:
         return row
     if row.alias_key is not None:
         faults.close(tx, row.binding_id, DUPLICATE, "its session is another member's now")
-    after = save(tx, row, alias_key=key)
+    tx.execute(SET_ALIAS, (key, row.n))
     held = [other.binding_id for other in occupants(tx, row.scope, key)]
     faults.record(
         tx,
@@ -112,4 +116,4 @@ def _duplicate(tx: Tx, row: Binding, key: str) -> Binding:
         subject=row.binding_id,
         detail={"realm_id": row.realm_id, "namespace": row.namespace, "target_key": key, "binding_ids": held},
     )
-    return after
+    return row._replace(alias_key=key)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from interlock.lifecycle.readiness import GATED
+
 from ..sweep import PAGE, Page
 from ..tx import Snapshot, Tx
 from . import rows
@@ -41,14 +43,17 @@ def _page(tx: Tx, sql: str) -> Page:
 
 
 def open_gate(tx: Tx, n: int) -> None:
-    """Move an item to those that are ready."""
+    """Move an item to those that are ready. Raises ValueError where it would be due for ever."""
     item = rows.by_n(tx, n)
-    save(tx, item, item, None, "gate_opened")
+    if save(tx, item, item, None, "gate_opened").stage == GATED:
+        raise ValueError("its gates are not the one it is due by")
 
 
 def end_lease(tx: Tx, n: int) -> None:
-    """Record that nobody holds an item any more."""
+    """Record that nobody holds an item any more. Raises ValueError where it would be due for ever."""
     item = rows.by_n(tx, n)
+    if item.phase(tx.now) != "elapsed":
+        raise ValueError("its lease is of no claim")
     save(tx, item, elapse(tx, item, None), None, "lease_expired")
 
 

@@ -59,7 +59,5 @@ def test_each_cell_is_the_contracts(phase: Phase, given: Input, cell: str) -> No
         ("failed", None, "terminal"),
     ],
 )
-def test_a_claim_is_live_until_the_very_millisecond_of_its_end(
-    status: Status, lease: int | None, phase: Phase
-) -> None:
+def test_a_claim_is_live_until_the_very_millisecond_of_its_end(status: Status, lease: int | None, phase: Phase) -> None:
     assert items.phase_of(status, status == "in_progress", lease, 100) == phase
