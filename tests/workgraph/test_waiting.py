@@ -297,9 +297,9 @@ async def test_a_gate_that_an_update_brings_nearer_ends_the_wait_when_it_opens(t
 
 async def test_a_lease_that_is_given_back_or_prolonged_before_it_comes_near_ends_no_wait(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client, daemon.client() as waiter:
-        first = await claim(client, await create(client), "a", lease_seconds=901)
-        second = await claim(client, await create(client), "a", lease_seconds=901)
-        waiting = waiter.start("daemon/wait", filter=ending(900_000), timeout_ms=2500)
+        first = await claim(client, await create(client), "a", lease_seconds=902)
+        second = await claim(client, await create(client), "a", lease_seconds=902)
+        waiting = waiter.start("daemon/wait", filter=ending(900_000), timeout_ms=2800)
         await until_waiting(client, 1)
         await client.call("workgraph/release", id=first["item"]["id"], fence=first["fence"])
         await client.call("workgraph/renew", id=second["item"]["id"], fence=second["fence"], lease_seconds=0)
