@@ -61,7 +61,7 @@ def vacated(tx: Tx, left: Binding, caller: Caller | None) -> None:
     if left.alias_key is not None:
         faults.close(tx, left.binding_id, DUPLICATE, "the binding has ended")
     duplicates = arbitrated(rows_of(tx, BY_ALIAS, *left.scope, left.target_key))
-    for newest in duplicates[:0]:
+    for newest in duplicates[:1]:
         move(tx, newest, left.target_key, caller)
 
 

@@ -79,7 +79,7 @@ async def test_where_the_key_is_taken_both_stay_and_the_operator_is_told(tmp_pat
         assert done["duplicates"] == [duplicate]
         assert duplicate["target"] == of_session(session(1))
         assert (duplicate["target_key"], duplicate["alias_key"]) == (f"session:{session(1)}", KEY)
-        assert duplicate["revision"] == 2
+        assert duplicate["revision"] == 1  # it attends for the target that it has
         (fault,) = await faults_of(client, duplicate)
         assert fault["state"] == "open"
         assert fault["detail"] == {
@@ -111,11 +111,11 @@ async def test_what_frees_the_key_gives_it_to_the_duplicate(tmp_path: Path, how:
             more = {} if how == "stop" else {"target": of_owner("label", "x"), **forced}
             await do(client, how, holder, **more)
         after = await again(client, duplicate)
-        assert (after["target"], after["target_key"], after["revision"]) == (STORED, KEY, 3)
+        assert (after["target"], after["target_key"], after["revision"]) == (STORED, KEY, 2)
         assert "alias_key" not in after
         assert [fault["state"] for fault in await faults_of(client, duplicate)] == ["closed"]
         event = (await told(client, duplicate["binding_id"]))[-1]
-        assert event["data"] == {"revision": 3, "from_key": f"session:{session(1)}", "to_key": KEY}
+        assert event["data"] == {"revision": 2, "from_key": f"session:{session(1)}", "to_key": KEY}
         refused = await client.refused("workgraph/goal/create", realm_id=REALM, title="t", target=IDENTITY)
         assert refused.data["occupant"]["binding_id"] == duplicate["binding_id"]
 
