@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from interlock.admission import sidecar
 from interlock.admission.runtime import MemberId
+from interlock.daemon.tasks import end
 from interlock.lifecycle.times import rfc3339
 from interlock.stores.health import STORE
 from tests.harness import Client, Served
@@ -86,3 +88,39 @@ def hindered(daemon: Served, code: str, realm: str) -> Iterator[None]:
     with closing(sqlite3.connect(daemon.state_dir / sidecar.NAME, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
+
+
+async def stop_sweeper() -> None:
+    """End the sweeper of the daemon in this loop, so that what time does is seen before anyone has written it down."""
+    await end([task for task in asyncio.all_tasks() if task.get_name() == "sweeper"])
+
+
+def elapse(state_dir: Path, item_id: str) -> None:
+    """Let the lease of an item have ended, the instant before its claim."""
+    sql(state_dir, "UPDATE items SET lease_expires_at = claimed_at - 1 WHERE id = ?", item_id)
+
+
+def at(item: dict[str, Any]) -> dict[str, Any]:
+    """The params that name an item at the revision it was read."""
+    return {"id": item["id"], "expected_revision": item["revision"]}
+
+
+async def link(client: Client, kind: str, source: dict[str, Any], to: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A new edge, or a `blocks` edge that lets go otherwise."""
+    ends = {"kind": kind, "from_id": source["id"], "to_id": to["id"]}
+    edge: dict[str, Any] = (await client.call("workgraph/link", **ends, **more))["edge"]
+    return edge
+
+
+async def close(client: Client, item: dict[str, Any], status: str = "completed", **more: Any) -> dict[str, Any]:
+    """End an item as it is now, whoever holds it; its last state."""
+    now = await get(client, item["id"])
+    params = {**at(now), "status": status, "reason": "the test says so", **more}
+    closed: dict[str, Any] = (await client.call("workgraph/close", **params))["item"]
+    return closed
+
+
+async def since(client: Client, after: int) -> list[tuple[str, str, dict[str, Any]]]:
+    """Type, subject and data of each event of the work graph above `after`."""
+    events = await feed(client, after, families=["workgraph"])
+    return [(event["type"], event["subject"], event["data"]) for event in events]
