@@ -51,7 +51,7 @@ def _goal(tx: Tx | Snapshot, item: Item, binding: Binding) -> contract.GoalResul
 def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
     key = registering.lowered(tx, scope_of(params), params.target, call.told, call.caller).key
     stance = Stance(params.mode, params.delegated_authority, params.projection_policy)
-    if params.item_id is not None or params.title is None:
+    if params.item_id is not None or params.expected_revision is not None or params.title is None:
         item = _existing(tx, call, params)
         return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
     new = new_item(params, params.title)
@@ -65,6 +65,8 @@ def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.Go
 def _existing(tx: Tx, call: Call, params: contract.GoalCreateParams) -> Item:
     """The item that is named instead of a title. Raises `invalid_params`, and as `judge`."""
     if params.item_id is None:
+        if params.title is not None:
+            raise wrong("/expected_revision", "a new item has no revision yet", "a title alone, or item_id with it")
         raise wrong("/title", "name what is to be done", "title, or item_id with expected_revision")
     given = ["title"] if params.title is not None else []
     given += [name for name, default in _DEFAULTS.items() if getattr(params, name) != default]
