@@ -121,6 +121,13 @@ class Attention(RuleBasedStateMachine):
     def register(self, scope: Scope, member: MemberId, session: str, adopt: bool) -> None:
         self.do(lambda tx: registering.register(tx, scope, member, session, adopt, CALLER))
 
+    @rule(scope=scopes, member=members_, session=sessions, adopt=st.booleans())
+    def meet(self, scope: Scope, member: MemberId, session: str, adopt: bool) -> None:
+        """Where both are free, what the session was given becomes a duplicate of what the member was given."""
+        self.create(scope, SessionTarget(session_id=session), {})
+        self.create(scope, IdentityTarget(identity=member.identity, mob_id=member.mob_id), {})
+        self.register(scope, member, session, adopt)
+
     @rule(scope=scopes, member=members_)
     def retire(self, scope: Scope, member: MemberId) -> None:
         self.do(lambda tx: registering.retire(tx, scope, member, None, CALLER))
