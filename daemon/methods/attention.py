@@ -162,9 +162,11 @@ def resume(tx: Tx, call: Call, params: BindingOpParams) -> contract.AttentionRes
 
 def _move(tx: Tx, call: Call, params: contract.ReassignParams, why: str | None = None) -> contract.MovedResult:
     scope = scope_of(params)
-    key = registering.lowered(tx, scope, params.target, call.told, call.caller).key
+    canonical(tx, params.target, params.realm_id, call.told)
     forced = None if why is None else Forced(_principal(call.caller), why)
     row = attending.judge(tx, scope, params.binding_id, params.expected_revision, "reassign")
+    key = registering.lowered(tx, scope, params.target, call.told, call.caller).key
+    row = bindings.by_n(tx, row.n)  # it may have come to that key just now, one revision later
     previous, successor = attending.reassign(tx, row, key, call.caller, params.op_id, forced)
     return contract.MovedResult(previous=bindings.record(tx, previous), attention=bindings.record(tx, successor))
 

@@ -284,6 +284,20 @@ async def test_what_a_runtime_says_is_recorded_and_finds_what_was_written_before
         assert (member["source"], member["session_id"]) == ("runtime", session(1))
 
 
+async def test_a_binding_that_comes_to_its_member_on_the_way_is_moved_all_the_same(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        early = await bound(client, of_session(session(1)), mode="coordinate")
+        believe(daemon, **{session(1): "a"})
+        moved = await do(client, "reassign", early, target=of_session(session(1)))
+        assert moved["target_key"] == KEY
+        events = await told(client, early["binding_id"])
+        assert [event["type"] for event in events] == [
+            "attention_created",
+            "attention_rekeyed",
+            "attention_superseded",
+        ]
+
+
 async def test_a_runtime_may_think_better_of_it_but_a_caller_knows_best(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
         for n, identity in enumerate(("a", "b")):
