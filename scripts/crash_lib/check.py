@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bench_lib.wire import Wire
 
+from . import work_check
 from .facts import Facts, Sent
 
 TABLE: Final = "SELECT msg_id, state, deliveries, requeued, session, reason, settled_by FROM messages"
@@ -69,6 +70,7 @@ def store(path: Path, facts: Facts) -> None:
         _sends(conn, table, facts)
         _settled(table, facts)
         _folded(table, (row[0] for row in conn.execute(FEED)), facts)
+        work_check.store(conn, facts)
     facts.counts["messages compared"] += len(table)
 
 
