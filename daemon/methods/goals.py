@@ -91,8 +91,16 @@ def confirm(tx: Tx, call: Call, params: contract.ConfirmParams) -> contract.Goal
     item = rows.by_n(tx, binding.item)
     judge(tx, item, call.caller, "confirm", params.expected_revision)
     bindings.check_eligible(binding, tx.now)
-    evidence = _confirmation(tx, call.caller, params, rows.policy_of(item.policy), item)
-    return _goal(tx, changes.add_evidence(tx, item, evidence, call.caller), binding)
+    caller = _as_role(call.caller, params.role)
+    evidence = _confirmation(tx, caller, params, rows.policy_of(item.policy), item)
+    return _goal(tx, changes.add_evidence(tx, item, evidence, caller), binding)
+
+
+def _as_role(caller: Caller, role: str | None) -> Caller:
+    """The caller with the one of its roles first that it confirms as, so that evidence and event are by that one."""
+    if role is None or role not in caller.roles:
+        return caller
+    return structs.replace(caller, roles=(role, *(other for other in caller.roles if other != role)))
 
 
 def _confirmation(
