@@ -49,7 +49,7 @@ def _first_answer(deed: Deed, answer: dict[str, Any], facts: Facts) -> None:
 
 
 def store(conn: sqlite3.Connection, facts: Facts) -> None:
-    """Compare the store, as the open snapshot has it, with itself, with its feed and with what the clients were told."""
+    """Compare the store, in the open snapshot, with itself, with its feed and with what the clients were told."""
     recount(conn, facts)
     fold = Fold(facts)
     fold.read(conn)
