@@ -104,7 +104,7 @@ RECOUNTS: Final = {
         " GROUP BY rtrim(title, '!') HAVING count(*) <> 2"
     ),
 }
-EDGES: Final = "SELECT from_item, to_item FROM edges WHERE kind IN ('blocks', 'parent')"
+EDGES: Final = "SELECT DISTINCT from_item, to_item FROM edges WHERE kind IN ('blocks', 'parent')"
 
 
 def recount(conn: sqlite3.Connection, facts: Facts) -> None:
