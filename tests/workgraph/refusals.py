@@ -414,7 +414,7 @@ ATTENTION = [
     *_of_binding(RESUME),
     Case(RESUME, "invalid_transition", _binding("g"),
          {"reason": "binding_active", **_binding_is({"state": "active"}, revision=1)}, (GOAL,)),
-    Case(RESUME, "occupied", _binding("s", 3), _taken("$key"), DUPLICATED),
+    Case(RESUME, "occupied", _binding("s", 2), _taken("$key"), DUPLICATED),
     Case(RESUME, "admission_lock_timeout", _binding("g", 2), SHUT, (GOAL, PAUSE)),
     *_moving(REASSIGN),
     Case(REASSIGN, "authority_missing", {**_binding("g"), "target": target("x")},
