@@ -92,7 +92,8 @@ def claim_next(
     """Settle what its children have decided, then take the most urgent ready item; the ids of what was settled."""
     settled = []
     for item in queue.settling(tx, scope, labels, SETTLED):
-        closing.settle(tx, item, SETTLES[item.join_state], caller)
+        now = rows.by_n(tx, item.n)  # the one before may have blocked it
+        closing.settle(tx, now, SETTLES[now.join_state], caller)
         settled.append(item.id)
     found = queue.first(tx, scope, labels)
     return None if found is None else take(tx, found, wish, caller), settled

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
-from interlock.lifecycle.readiness import is_clear, is_open
+from interlock.lifecycle.readiness import SETTLES, is_clear, is_open
 
 from ..tx import Snapshot, Tx
 from . import leases, rows
@@ -22,6 +22,7 @@ from .scope import Scope
 Key = tuple[int, int, int, str]
 """A place in the order: priority, deadline, creation, id."""
 FIRST: Final[Key] = (-1, 0, 0, "")
+_age: Final = attrgetter("created_at", "id")
 
 READY: Final = (
     f"SELECT {COLUMNS} FROM items WHERE stage = 1 AND realm_id = ? AND namespace = ?"
@@ -98,8 +99,11 @@ def _carries(item: Item, labels: Sequence[str]) -> bool:
 
 
 def settling(tx: Tx, scope: Scope, labels: Sequence[str], limit: int) -> list[Item]:
-    """Parents that their children have decided about, oldest first."""
-    found = map(Item._make, tx.execute(SETTLING, scope))
+    """Parents that their children have decided about, oldest first. Who held one has lost it with the lease."""
+    indexed = map(Item._make, tx.execute(SETTLING, scope))
+    elapsed = map(Item._make, tx.execute(ELAPSED, (tx.now, *scope)))
+    late = sorted((item for item in elapsed if item.join_state in SETTLES), key=_age)
+    found = heapq.merge(indexed, late, key=_age)
     return list(islice((item for item in found if _carries(item, labels)), limit))
 
 
