@@ -1,7 +1,8 @@
 """Every refusal that a method of the work graph can answer, with what brings it about and the whole of its data.
 
 A case is one row: method and code, the params, what `data` is beside code and retryable, and what is done before.
-`test_refusals` plays each through the wire, in a realm of its own, and compares the pairs with the declarations.
+`test_refusals` plays each through the wire, in a realm of its own, and compares the pairs with the declarations. Rows
+of goals, attention and members are in `refusals_of_goals`.
 
 `$c/item/id` stands for what the step named `c` answered there.
 """
@@ -17,7 +18,7 @@ Step = tuple[str, str, Data]
 ROLE = "worker"
 FUTURE = "2999-01-01T00:00:00.000Z"
 SESSION, OTHER_SESSION = "0199c3a2-7c11-7d4e-8a51-3f1d2b6c9e07", "0199c3a2-7c11-7d4e-8a51-3f1d2b6c9e08"
-HOST, QUORUM = {"kind": "host_confirmed"}, {"kind": "reviewer_quorum", "threshold": 2}
+HOST = {"kind": "host_confirmed"}
 BY_SESSION = {"kind": "session", "session_id": SESSION}
 
 
@@ -61,12 +62,12 @@ class Case(NamedTuple):
     over: str = "socket"
 
 
-def _goal(name: str, **more: Any) -> Step:
+def goal(name: str, **more: Any) -> Step:
     """A goal, its target called as the step."""
     return name, "workgraph/goal/create", {"title": "t", "target": target(name), **more}
 
 
-def _bound(name: str, **more: Any) -> Step:
+def bound(name: str, **more: Any) -> Step:
     """A binding of the item `i`."""
     return (
         name,
@@ -75,17 +76,17 @@ def _bound(name: str, **more: Any) -> Step:
     )
 
 
-def _binding(name: str, revision: int = 1) -> Data:
+def binding(name: str, revision: int = 1) -> Data:
     """The params that name a goal's binding, or its item's revision."""
     return {"binding_id": f"${name}/attention/binding_id", "expected_revision": revision}
 
 
-def _binding_is(state: Data, name: str = "g", revision: int = 2) -> Data:
+def binding_is(state: Data, name: str = "g", revision: int = 2) -> Data:
     """What a refusal says about a binding."""
     return {"id": f"${name}/attention/binding_id", "status": state, "current_revision": revision}
 
 
-def _item_is(status: str, revision: int = 1, name: str = "i") -> Data:
+def item_is(status: str, revision: int = 1, name: str = "i") -> Data:
     """What a refusal says about an item."""
     return {"id": f"${name}/item/id", "status": status, "current_revision": revision}
 
@@ -97,11 +98,11 @@ CLAIM: Step = ("c", "workgraph/claim", {**OF_ITEM, "owner": owner("holder")})
 FOREVER: Step = ("c", "workgraph/claim", {**OF_ITEM, "owner": owner("holder"), "lease_seconds": 0})
 END: Step = ("e", "workgraph/close", {**OF_ITEM, "status": "failed"})
 BLOCK: Step = ("b", "workgraph/block", OF_ITEM)
-GOAL, WATCH = _goal("g"), _bound("w", mode="observe")
-CONFIRMED = _goal("g", completion_policy=HOST)
-PAUSE: Step = ("p", "workgraph/attention/pause", _binding("g"))
-UNWATCH: Step = ("u", "workgraph/attention/pause", _binding("w"))
-STOP: Step = ("s", "workgraph/attention/stop", _binding("g"))
+GOAL, WATCH = goal("g"), bound("w", mode="observe")
+CONFIRMED = goal("g", completion_policy=HOST)
+PAUSE: Step = ("p", "workgraph/attention/pause", binding("g"))
+UNWATCH: Step = ("u", "workgraph/attention/pause", binding("w"))
+STOP: Step = ("s", "workgraph/attention/stop", binding("g"))
 USED: Step = ("", "workgraph/create", {"title": "first", "op_id": "op"})
 NONE = {"kind": "item", "id": "work_none"}
 NO_BINDING = {"kind": "attention", "id": "attention_none"}
@@ -133,10 +134,10 @@ def _of_item(method: str, **more: Any) -> list[Case]:
 
 def _terminal(method: str, **more: Any) -> Case:
     return Case(method, "invalid_transition", {**OF_ITEM, "expected_revision": 2, **more},
-                {"reason": "terminal", **_item_is("failed", 2)}, (ITEM, END))  # fmt: skip
+                {"reason": "terminal", **item_is("failed", 2)}, (ITEM, END))  # fmt: skip
 
 
-def _lease(method: str, params: Data, before: tuple[Step, ...] = (ITEM,)) -> list[Case]:
+def lease(method: str, params: Data, before: tuple[Step, ...] = (ITEM,)) -> list[Case]:
     """What the fence of a claim decides, in every write that it guards; `params` are right for a claimed item."""
     claimed = (*before, CLAIM)
     return [
@@ -162,7 +163,7 @@ def _acting(method: str, params: Data, capability: str, before: tuple[Step, ...]
         Case(method, "not_found", {**params, "binding_id": "attention_none"}, NO_BINDING, before),
         Case(method, "authority_missing", under, lacks, (*before, WATCH)),
         Case(method, "invalid_transition", under,
-             {"reason": "binding_not_eligible", **_binding_is({"state": "paused"}, "w")}, (*before, WATCH, UNWATCH)),
+             {"reason": "binding_not_eligible", **binding_is({"state": "paused"}, "w")}, (*before, WATCH, UNWATCH)),
     ]  # fmt: skip
 
 
@@ -171,7 +172,7 @@ def _guarded(method: str, capability: str, **more: Any) -> list[Case]:
     params = {**OF_ITEM, **more}
     return [
         *_of_item(method, **more),
-        *_lease(method, {**params, "expected_revision": 2}),
+        *lease(method, {**params, "expected_revision": 2}),
         *_acting(method, params, capability),
     ]
 
@@ -194,18 +195,18 @@ ITEMS = [
     _terminal("workgraph/block"),
     *_guarded("workgraph/release", "can_release"),
     _terminal("workgraph/release"),
-    Case("workgraph/release", "invalid_transition", OF_ITEM, {"reason": "not_claimed", **_item_is("open")}, (ITEM,)),
+    Case("workgraph/release", "invalid_transition", OF_ITEM, {"reason": "not_claimed", **item_is("open")}, (ITEM,)),
     *_guarded("workgraph/evidence/add", "can_add_evidence", evidence=EVIDENCE),
     *_guarded("workgraph/close", "can_close_if_policy_allows"),
     _terminal("workgraph/close"),
     Case("workgraph/close", "policy_unsatisfied", {"id": "$g/item/id", "expected_revision": 1},
          {"policy": HOST, "missing": Says("goal/confirm")}, (CONFIRMED,)),
     Case("workgraph/close", "invalid_transition", OF_ITEM,
-         {"reason": "incomplete", **_item_is("open"), "open_children": 0, "unresolved_blockers": 1},
+         {"reason": "incomplete", **item_is("open"), "open_children": 0, "unresolved_blockers": 1},
          (ITEM, OTHER, BLOCKER)),
     *_of_item("workgraph/unblock"),
     _terminal("workgraph/unblock"),
-    Case("workgraph/unblock", "invalid_transition", OF_ITEM, {"reason": "not_blocked", **_item_is("open")}, (ITEM,)),
+    Case("workgraph/unblock", "invalid_transition", OF_ITEM, {"reason": "not_blocked", **item_is("open")}, (ITEM,)),
 ]  # fmt: skip
 
 MINE = {"owner": owner("me")}
@@ -214,7 +215,7 @@ CLAIMS = [
     _terminal("workgraph/claim", **MINE),
     *(
         Case("workgraph/claim", "invalid_transition", {**OF_ITEM, **MINE, "expected_revision": revision},
-             {"reason": reason, **_item_is(status, revision), **more}, before)
+             {"reason": reason, **item_is(status, revision), **more}, before)
         for reason, status, revision, more, before in (
             ("blocked", "blocked", 2, {}, (ITEM, BLOCK)),
             ("waiting_children", "open", 1, {}, (ITEM, OTHER, CHILD)),
@@ -252,9 +253,9 @@ EDGES = [
     Case("workgraph/link", "not_found", {**RELATED, "to_id": "work_none"}, NONE, (ITEM,)),
     Case("workgraph/link", "not_found", {**RELATED, "from_id": "work_none"}, NONE, (OTHER,)),
     Case("workgraph/link", "invalid_transition", _link("related", "i", "i"),
-         {"reason": "self_edge", **_item_is("open")}, (ITEM,)),
+         {"reason": "self_edge", **item_is("open")}, (ITEM,)),
     Case("workgraph/link", "invalid_transition", _link("parent", "i", "o"),
-         {"reason": "cycle", **_item_is("open"), "cycle": ["$o/item/id", "$i/item/id"]}, (ITEM, OTHER, BLOCKER)),
+         {"reason": "cycle", **item_is("open"), "cycle": ["$o/item/id", "$i/item/id"]}, (ITEM, OTHER, BLOCKER)),
     Case("workgraph/link", "duplicate", _link("blocks", "o", "i"), {"kind": "edge"}, (ITEM, OTHER, BLOCKER)),
     Case("workgraph/link", "op_conflict", {**RELATED, "op_id": "op"}, CONFLICT, (ITEM, OTHER, USED)),
     *_acting("workgraph/unlink", RELATED, "can_link_related", (ITEM, OTHER, ("l", "workgraph/link", RELATED))),
@@ -266,174 +267,4 @@ EDGES = [
     Case("workgraph/events", "cursor_ahead", {"after_seq": 999_999}, {"head": AtLeast(1)}),
 ]  # fmt: skip
 
-
-def _taken(key: str = "owner:agent:g", name: str = "g", status: str = "active", **more: Any) -> Data:
-    """What `occupied` says: whose the key is, and the way out."""
-    about = {"binding_id": f"${name}/attention/binding_id", "status": status, "item_id": f"${name}/item/id"}
-    way = "attention/reassign" if status == "active" else "attention/resume"
-    return {
-        "target_key": key,
-        "occupant": {**about, "target_key": key, **more},
-        "remedy": Says(way, "goal/request_close"),
-    }
-
-
-AIMED = {"title": "t", "target": target("g")}
-BOUND = {"item_id": "$i/item/id", "expected_revision": 1, "target": target("late")}
-FULL: Step = ("", "daemon/batch", {"steps": [
-    {"method": "workgraph/goal/create", "params": {**BOUND, "target": target(f"t{n}")}} for n in range(64)
-]})  # fmt: skip
-SHUT = {"file": Says("workgraph.admission.sqlite3"), "waited_ms": AtLeast(30)}
-CONFIRM, ASK = "workgraph/goal/confirm", "workgraph/goal/request_close"
-OF_GOAL = {"id": "$g/item/id", "binding_id": "$g/attention/binding_id", "expected_revision": 1}
-
-
-def _policy(kind: str, **more: Any) -> Data:
-    return {"kind": kind, **more}
-
-
-def _unconfirmed(policy: Data) -> Case:
-    return Case(CONFIRM, "authority_missing", _binding("g"),
-                {"capability": "trusted_principal", "policy": policy, "remedy": Says("role")},
-                (_goal("g", completion_policy=policy),), True)  # fmt: skip
-
-
-def _stale_item(method: str, **more: Any) -> Case:
-    params = {**_binding("g", 7), **more}
-    about = {"kind": "item", "id": "$g/item/id", "expected_revision": 7, "current_revision": 1}
-    return Case(method, "stale_revision", params, about, (GOAL,))
-
-
-GOALS = [
-    Case("workgraph/goal/create", "not_found", {**BOUND, "item_id": "work_none"}, NONE),
-    Case("workgraph/goal/create", "stale_revision", {**BOUND, "expected_revision": 7}, STALE, (ITEM,)),
-    Case("workgraph/goal/create", "invalid_transition", {**BOUND, "expected_revision": 2},
-         {"reason": "terminal", **_item_is("failed", 2)}, (ITEM, END)),
-    Case("workgraph/goal/create", "invalid_transition", {**AIMED, "status": "failed"},
-         {"reason": "create_status", "status": "failed"}),
-    Case("workgraph/goal/create", "occupied", AIMED, _taken(), (GOAL,)),
-    Case("workgraph/goal/create", "occupied", {**BOUND, "target": target("g")}, _taken(status="paused"),
-         (ITEM, GOAL, PAUSE)),
-    Case("workgraph/goal/create", "occupied", AIMED, _taken(status="paused", paused_until=FUTURE),
-         (GOAL, ("", "workgraph/attention/pause", {**_binding("g"), "until": FUTURE}))),
-    Case("workgraph/goal/create", "at_capacity", BOUND, {"max": 64, "id": "$i/item/id"}, (ITEM, FULL)),
-    Case("workgraph/goal/create", "admission_lock_timeout", AIMED, SHUT),
-    Case("workgraph/goal/create", "unavailable", {"title": "t", "target": BY_SESSION}, UNREAD),
-    Case("workgraph/goal/create", "op_conflict", {**AIMED, "op_id": "op"}, CONFLICT, (USED,)),
-    Case("workgraph/goal/status", "not_found", {"binding_id": "attention_none"}, NO_BINDING),
-    *(
-        row
-        for method in (CONFIRM, ASK)
-        for row in (
-            Case(method, "not_found", {"binding_id": "attention_none", "expected_revision": 1}, NO_BINDING),
-            _stale_item(method),
-            Case(method, "op_conflict", {**_binding("g"), "op_id": "op"}, CONFLICT, (GOAL, USED)),
-            Case(method, "invalid_transition", _binding("g", 2),
-                 {"reason": "terminal", **_item_is("completed", 2, "g")}, (GOAL, ("", ASK, _binding("g")))),
-        )
-    ),
-    Case(CONFIRM, "invalid_transition", _binding("g"),
-         {"reason": "binding_not_eligible", **_binding_is({"state": "paused"})}, (GOAL, PAUSE)),
-    Case(CONFIRM, "not_admin", _binding("g"), {}, (CONFIRMED,), True),
-    _unconfirmed(_policy("principal_confirmed")),
-    _unconfirmed(_policy("supervisor", owner_key={"kind": "agent", "id": "boss"})),
-    *_lease(ASK, _binding("w", 2), (ITEM, WATCH)),
-    Case(ASK, "invalid_transition", _binding("g"),
-         {"reason": "binding_terminal", **_binding_is({"state": "stopped"})}, (GOAL, STOP)),
-    Case(ASK, "invalid_transition", _binding("w"),
-         {"reason": "incomplete", **_item_is("open"), "open_children": 1, "unresolved_blockers": 0},
-         (ITEM, OTHER, CHILD, WATCH)),
-    Case(ASK, "policy_unsatisfied", _binding("g"), {"policy": HOST, "missing": Says("goal/confirm")}, (CONFIRMED,)),
-    Case("workgraph/policy/escalate", "not_found", {**OF_GOAL, "completion_policy": HOST, "id": "work_none"}, NONE,
-         (GOAL,)),
-    Case("workgraph/policy/escalate", "not_found",
-         {**OF_GOAL, "completion_policy": HOST, "binding_id": "attention_none"}, NO_BINDING, (GOAL,)),
-    _stale_item("workgraph/policy/escalate", id="$g/item/id", completion_policy=HOST),
-    Case("workgraph/policy/escalate", "op_conflict", {**OF_GOAL, "completion_policy": HOST, "op_id": "op"}, CONFLICT,
-         (GOAL, USED)),
-    Case("workgraph/policy/escalate", "invalid_transition",
-         {**OF_GOAL, "completion_policy": HOST, "expected_revision": 2},
-         {"reason": "terminal", **_item_is("completed", 2, "g")}, (GOAL, ("", ASK, _binding("g")))),
-    Case("workgraph/policy/escalate", "invalid_transition", {**OF_GOAL, "completion_policy": HOST},
-         {"reason": "binding_not_eligible", **_binding_is({"state": "paused"})}, (GOAL, PAUSE)),
-    Case("workgraph/policy/escalate", "invalid_transition", {**OF_GOAL, "completion_policy": HOST},
-         {"reason": "not_an_escalation", **_item_is("open", 1, "g")}, (CONFIRMED,)),
-    Case("workgraph/policy/escalate", "authority_missing", {**OF_GOAL, "completion_policy": HOST},
-         {"binding_id": "$g/attention/binding_id", "mode": "review", "capability": "can_update",
-          "remedy": Says("mode")}, (_goal("g", mode="review"),)),
-]  # fmt: skip
-
-PAUSE_IT, RESUME, REASSIGN, BREAK, STOP_IT = (
-    f"workgraph/attention/{name}" for name in ("pause", "resume", "reassign", "break_glass_reassign", "stop")
-)
-MEMBER = {"kind": "identity", "identity": "anna"}
-DUPLICATED: tuple[Step, ...] = (
-    _goal("s", target=BY_SESSION),
-    ("", PAUSE_IT, _binding("s")),
-    _goal("g", target=MEMBER),
-    ("m", "workgraph/member/register", {"identity": "anna", "session_id": SESSION}),
-)
-
-
-def _of_binding(method: str, **more: Any) -> list[Case]:
-    """What every write about a binding refuses."""
-    params = {**_binding("g"), **more}
-    return [
-        Case(method, "not_found", {**params, "binding_id": "attention_none"}, NO_BINDING),
-        Case(method, "stale_revision", {**params, "expected_revision": 7},
-             {"kind": "attention", "id": "$g/attention/binding_id", "expected_revision": 7, "current_revision": 1},
-             (GOAL,)),
-        Case(method, "invalid_transition", {**params, "expected_revision": 2},
-             {"reason": "binding_terminal", **_binding_is({"state": "stopped"})}, (GOAL, STOP)),
-        Case(method, "op_conflict", {**params, "op_id": "op"}, CONFLICT, (GOAL, USED)),
-    ]  # fmt: skip
-
-
-def _moving(method: str, **more: Any) -> list[Case]:
-    """What both ways refuse to give a binding to another target."""
-    params = {**_binding("c"), "target": target("g"), **more}
-    loose = _goal("c", mode="coordinate")
-    return [
-        *_of_binding(method, **{**more, "target": target("x")}),
-        Case(method, "occupied", params, _taken(), (GOAL, loose)),
-        Case(method, "occupied", {**params, "expected_revision": 1}, _taken(status="paused"), (GOAL, PAUSE, loose)),
-        Case(method, "admission_lock_timeout", {**params, "target": target("x")}, SHUT, (loose,)),
-        Case(method, "unavailable", {**params, "target": BY_SESSION}, UNREAD, (loose,)),
-    ]
-
-
-ATTENTION = [
-    Case("workgraph/attention/list", "unavailable", {"target": BY_SESSION}, UNREAD),
-    Case("workgraph/attention/get", "not_found", {"binding_id": "attention_none"}, NO_BINDING),
-    Case("workgraph/attention/current", "unavailable", {"session_id": SESSION}, UNREAD),
-    Case("workgraph/attention/projection", "not_found", {"binding_id": "attention_none"}, NO_BINDING),
-    Case("workgraph/attention/projection", "invalid_transition", {"binding_id": "$g/attention/binding_id"},
-         {"reason": "binding_not_eligible", **_binding_is({"state": "paused"})}, (GOAL, PAUSE)),
-    *_of_binding(PAUSE_IT),
-    *_of_binding(STOP_IT),
-    *_of_binding(RESUME),
-    Case(RESUME, "invalid_transition", _binding("g"),
-         {"reason": "binding_active", **_binding_is({"state": "active"}, revision=1)}, (GOAL,)),
-    Case(RESUME, "occupied", _binding("s", 2), _taken("$key"), DUPLICATED),
-    Case(RESUME, "admission_lock_timeout", _binding("g", 2), SHUT, (GOAL, PAUSE)),
-    *_moving(REASSIGN),
-    Case(REASSIGN, "authority_missing", {**_binding("g"), "target": target("x")},
-         {"binding_id": "$g/attention/binding_id", "mode": "pursue", "capability": "can_link_derived_from",
-          "remedy": Says("attention/break_glass_reassign", "goal/create", "coordinate")}, (GOAL,)),
-    *_moving(BREAK, reason="it hangs"),
-    Case(BREAK, "not_admin", {**_binding("g"), "target": target("x"), "reason": "it hangs"}, {}, (GOAL,), True),
-    Case(BREAK, "authority_missing", {"binding_id": "attention_none", "expected_revision": 1, "target": target("x"),
-                                      "reason": "it hangs"},
-         {"capability": "trusted_principal", "remedy": Says("socket")}, (), False, "stdio"),
-]  # fmt: skip
-
-MEMBERS = [
-    Case("workgraph/member/register", "duplicate", {"identity": "bert", "session_id": SESSION},
-         {"member": "$m/member"},
-         (("m", "workgraph/member/register", {"identity": "anna", "session_id": SESSION}),)),
-    Case("workgraph/member/retire", "not_found", {"identity": "ana"},
-         {"kind": "member", "id": Says("/agent/ana"), "near": [Says("anna")]},
-         (("m", "workgraph/member/register", {"identity": "anna", "session_id": OTHER_SESSION}),)),
-]  # fmt: skip
-
-CASES = [*ITEMS, *CLAIMS, *EDGES, *GOALS, *ATTENTION, *MEMBERS]
+CASES = [*ITEMS, *CLAIMS, *EDGES]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,21 +13,8 @@ from tests.harness import Client, Served, served
 from tests.ledger.common import head, other_process
 
 from .common import claim, create, elapse, get, stop_sweeper, target, told
-from .test_goals import goal, of
+from .goals import CONFIRM, LOGIN, ME, POLICIES, R1, R2, goal, of
 
-CONFIRM: Final = "workgraph/goal/confirm"
-LOGIN: Final = pwd.getpwuid(os.getuid()).pw_name
-ME: Final = {"kind": "principal", "id": LOGIN}
-R1, R2 = {"kind": "agent", "id": "r1"}, {"kind": "agent", "id": "r2"}
-
-POLICIES: Final[dict[str, dict[str, Any]]] = {
-    "self": {"kind": "self_attest"},
-    "host": {"kind": "host_confirmed"},
-    "principal": {"kind": "principal_confirmed"},
-    "me": {"kind": "supervisor", "owner_key": ME},
-    "r1": {"kind": "supervisor", "owner_key": R1},
-    "quorum": {"kind": "reviewer_quorum", "threshold": 2},
-}
 KINDS: Final = {
     "self": "self_attest",
     "host": "host_confirmation",

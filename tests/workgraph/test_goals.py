@@ -1,4 +1,4 @@
-"""A goal is an item and who attends to it, made and ended in one step (contract workgraph 7, 10)."""
+"""A goal is an item and who attends to it, made in one step (contract workgraph 7, 10)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, Final
 import pytest
 
 from interlock.protocol.workgraph_items import ItemFields
-from tests.harness import Client, served
+from tests.harness import served
 from tests.ledger.common import head
 
-from .common import claim, create, elapse, get, stop_sweeper, target, told
+from .common import claim, create, elapse, get, stop_sweeper, target
+from .goals import bound, goal
 
 FUTURE: Final = "2999-01-01T00:00:00.000Z"
 ITEM: Final[dict[str, Any]] = {
@@ -38,18 +39,6 @@ DEFAULT_STANCE: Final[dict[str, Any]] = {
     "delegated_authority": "add_evidence",
     "projection_policy": {"max_text_chars": 4096, "include_parent_context": True},
 }
-
-
-async def goal(client: Client, name: str = "a", **more: Any) -> dict[str, Any]:
-    """Give the target of this name something to attend to."""
-    params = {"target": target(name), **({} if "item_id" in more else {"title": "t"}), **more}
-    made: dict[str, Any] = await client.call("workgraph/goal/create", **params)
-    return made
-
-
-def bound(item: dict[str, Any]) -> dict[str, Any]:
-    """What names an existing item."""
-    return {"item_id": item["id"], "expected_revision": item["revision"]}
 
 
 def test_the_item_of_these_tests_has_every_item_param() -> None:
@@ -222,100 +211,3 @@ async def test_an_item_of_another_scope_is_not_bound(tmp_path: Path) -> None:
         params = {"target": target("a"), **bound(item), "namespace": "other"}
         refused = await client.refused("workgraph/goal/create", **params)
         assert (refused.code, refused.data["kind"], refused.data["id"]) == ("not_found", "item", item["id"])
-
-
-ASK: Final = "workgraph/goal/request_close"
-
-
-def of(made: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What names a goal, at its item's revision."""
-    params = {"binding_id": made["attention"]["binding_id"], "expected_revision": made["item"]["revision"]}
-    return {**params, **more}
-
-
-@pytest.mark.parametrize("status", ["completed", "cancelled", "failed"])
-@pytest.mark.parametrize("paused", [False, True])
-async def test_who_attends_may_ask_for_the_end_also_while_it_is_paused(
-    tmp_path: Path, status: str, paused: bool
-) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        made = await goal(client, mode="observe")
-        if paused:
-            await client.call("workgraph/attention/pause", **of(made))
-        before = await head(client)
-        ended = await client.call(ASK, **of(made), status=status)
-        item, attention = ended["item"], ended["attention"]
-        assert (item["status"], item["revision"]) == (status, 2)
-        assert attention["status"] == {"state": "stopped"}
-        assert attention["terminal_at"] == item["terminal_at"] == item["updated_at"]
-        assert ended == await client.call("workgraph/goal/status", binding_id=attention["binding_id"])
-        events = (await client.call("workgraph/events", after_seq=before))["events"]
-        assert [(event["type"], event["data"].get("cause")) for event in events] == [
-            ("item_closed", "goal"),
-            ("attention_stopped", "item_closed"),
-            ("namespace_terminal", None),
-        ]
-        assert events[0]["data"]["stopped_bindings"] == [attention["binding_id"]]
-
-
-async def test_a_stopped_or_superseded_binding_asks_for_nothing(tmp_path: Path) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        made = await goal(client, mode="coordinate")
-        await client.call("workgraph/attention/reassign", **of(made), target=target("b"))
-        refused = await client.refused(ASK, **of(made))
-        assert (refused.code, refused.data["reason"]) == ("invalid_transition", "binding_terminal")
-        assert refused.data["status"]["state"] == "superseded"
-        other = await goal(client, "c", **bound(made["item"]))
-        await client.call("workgraph/attention/stop", **of(other))
-        refused = await client.refused(ASK, **of(other))
-        assert (refused.data["reason"], refused.data["status"]["state"]) == ("binding_terminal", "stopped")
-
-
-async def test_to_ask_for_the_end_needs_the_fence_or_the_operators_reason_as_close_does(tmp_path: Path) -> None:
-    async with served(tmp_path, roles=("w",)) as daemon, daemon.client() as client, daemon.client(role="w") as worker:
-        made = await goal(client)
-        taken = await claim(worker, made["item"])
-        now = of({**made, **taken})
-        assert (await worker.refused(ASK, **now)).code == "fence_required"
-        assert (await worker.refused(ASK, **now, fence=9)).code == "stale_lease"
-        assert (await worker.refused(ASK, **now, reason="it hangs")).code == "not_admin"
-        assert (await client.refused(ASK, **now, reason=" ")).data["path"] == "/reason"
-        assert (await client.refused(ASK, **of(made), fence=taken["fence"])).code == "stale_revision"
-        ended = await client.call(ASK, **now, reason="it hangs")
-        (event,) = await told(client, ended["item"]["id"], "item_closed")
-        override = event["data"]["override"]
-        assert (override["reason"], override["fence"]) == ("it hangs", taken["fence"])
-        assert override["holder"]["key"] == {"kind": "agent", "id": "a"}
-        assert override["principal"].startswith("principal:")
-        other = await goal(client)
-        taken = await claim(worker, other["item"])
-        ended = await worker.call(ASK, **of({**other, **taken}), fence=taken["fence"])
-        assert "claim" not in ended["item"]
-
-
-async def test_to_ask_for_the_end_is_judged_as_a_close(tmp_path: Path) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        made = await goal(client, completion_policy={"kind": "host_confirmed"})
-        child = await create(client)
-        await client.call("workgraph/link", kind="parent", from_id=child["id"], to_id=made["item"]["id"])
-        refused = await client.refused(ASK, **of(made), even_if_incomplete=True)
-        assert (refused.code, refused.data["policy"]) == ("policy_unsatisfied", {"kind": "host_confirmed"})
-        confirmed = await client.call("workgraph/goal/confirm", **of(made))
-        refused = await client.refused(ASK, **of(confirmed))
-        assert (refused.data["reason"], refused.data["open_children"]) == ("incomplete", 1)
-        ended = await client.call(ASK, **of(confirmed), even_if_incomplete=True)
-        assert ended["item"]["status"] == "completed"
-        (event,) = await told(client, ended["item"]["id"], "item_closed")
-        assert event["data"]["even_if_incomplete"] is True
-
-
-async def test_whoever_asks_ends_the_attention_of_all(tmp_path: Path) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        first = await goal(client, "a")
-        others = [await goal(client, name, **bound(first["item"])) for name in ("b", "c")]
-        await client.call(ASK, **of(others[0]))
-        for made in (first, *others):
-            found = await client.call("workgraph/attention/get", binding_id=made["attention"]["binding_id"])
-            assert found["attention"]["status"] == {"state": "stopped"}
-        for name in ("a", "b", "c"):
-            await goal(client, name)

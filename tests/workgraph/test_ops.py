@@ -13,7 +13,7 @@ from tests.harness import Client, served
 from tests.ledger.common import head
 
 from .common import claim, create, get, owner, target
-from .test_goals import bound, goal, of
+from .goals import bound, goal, of
 
 WITH_OP: Final = [method.name for method in METHODS if method.family == "workgraph" and method.idempotent == "op_id"]
 EVIDENCE: Final = {"kind": "log", "id": "e"}

@@ -14,9 +14,11 @@ from interlock.protocol.methods import METHODS
 from tests.harness import Client, Refused, Served, served
 from tests.ledger.common import feed, head, other_process
 
+from . import refusals, refusals_of_goals
 from .common import hindered
-from .refusals import CASES, ROLE, Case
+from .refusals import ROLE, Case
 
+CASES = [*refusals.CASES, *refusals_of_goals.CASES]
 DECLARED = {(method.name, code) for method in METHODS if method.family == "workgraph" for code in method.errors}
 REFUSING = sorted({case.method for case in CASES})
 

@@ -11,7 +11,7 @@ from tests.harness import Client, served, spawned
 from tests.ledger.common import feed, head, row_of, send
 
 from .common import claim, create, get, owner, target
-from .test_goals import goal, of
+from .goals import goal, of
 
 BATCHED: Final = {method.name for method in METHODS if method.family == "workgraph" and method.batch}
 
