@@ -19,9 +19,10 @@ from .facts import Deed, Facts
 from .load import Client, Connect
 
 LABELS: Final = ("red", "green", "blue")
+LIVE: Final = ("open", "in_progress", "blocked")
 JOINS: Final = ("require_success", "propagate", "accept")
 IDENTITIES: Final = ("ann", "bob")
-SESSIONS: Final = tuple(f"01a232ae-78dc-7a8f-8347-25485{n:07d}" for n in range(3))
+SESSIONS: Final = tuple(f"01a232ae-78dc-7a8f-8347-25485{n:07d}" for n in range(40))
 PRINCIPALS: Final = ("eve", "finn")
 MODES: Final = ("pursue", "coordinate", "coordinate", "judge")
 NEWEST_ITEMS: Final = 60
@@ -110,12 +111,12 @@ def maker(actor: Actor) -> None:
     mine: list[dict[str, Any]] = []
     while True:
         what = actor.rng.choice(("create", "create", "link", "link", "waive", "unlink", "unblock", "update"))
-        item, other = actor.known("open", "in_progress", "blocked"), actor.known("open", "completed", "failed")
+        item, other = actor.known(*LIVE), actor.known(*LIVE, "failed", "cancelled")
         if what == "create" or item is None:
             actor.do("workgraph/create", **_item(actor))
         elif what == "link" and other is not None:
-            ends = {"from_id": item["id"], "to_id": other["id"]}
-            edge = {"kind": actor.rng.choice(("blocks", "blocks", "parent", "related")), **ends}
+            ends = {"from_id": other["id"], "to_id": item["id"]}
+            edge = {"kind": actor.rng.choice(("blocks", "blocks", "parent", "parent", "related")), **ends}
             if edge not in mine and actor.do("workgraph/link", **edge):
                 mine.append(edge)
         elif what == "unblock":
@@ -143,7 +144,7 @@ def worker(actor: Actor) -> None:
     while True:
         owner = {"kind": "agent", "id": actor.name}
         lease = {"lease_expires_at": actor.soon(300)} if actor.chance(0.3) else {"lease_seconds": 30}
-        item = actor.known("open") if actor.chance(0.3) else None
+        item = actor.known("open") if actor.chance(0.5) else None
         if item is not None:
             what = {"id": item["id"], "expected_revision": item["revision"]}
             taken = actor.do("workgraph/claim", owner=owner, **what, **lease)
@@ -220,10 +221,19 @@ def registrar(actor: Actor) -> None:
         if actor.chance(0.2):
             actor.do("workgraph/member/retire", identity=name)
         else:
-            session = actor.rng.choice(SESSIONS)
+            session = _session(actor)
             actor.do("workgraph/member/register", identity=name, session_id=session, adopt=actor.chance(0.5))
-        for _ in range(5):
+        for _ in range(2):
             actor.do("workgraph/create", **_item(actor))
+
+
+def _session(actor: Actor) -> str:
+    """A session, if possible one that attends to something: its binding comes to the member then, or finds it taken."""
+    binding = actor.attended()
+    if binding is not None and binding["target"]["kind"] == "session":
+        session: str = binding["target"]["session_id"]
+        return session
+    return actor.rng.choice(SESSIONS)
 
 
 def planner(actor: Actor) -> None:
