@@ -1,4 +1,4 @@
-"""Whatever is confirmed, edited and escalated: a goal is completed exactly when its policy says so (workgraph 1, 6, 7)."""
+"""Whatever is confirmed, edited and escalated, a goal is completed exactly when its policy says so (workgraph 1, 7)."""
 
 from __future__ import annotations
 
