@@ -219,6 +219,7 @@ SEND = Method(
         "hop_budget_exhausted",
         "deadline_passed",
         "recipient_offline",
+        "limit_out_of_range",
     ),
 )
 GET = Method(

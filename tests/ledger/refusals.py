@@ -78,6 +78,7 @@ SEND = [
     Case("ledger/send", "deadline_passed", _task(task="T", deadline=PAST), {"family": "T"}),
     Case("ledger/send", "recipient_offline", _note(), {"role": "b"},
          (("ledger/role/upsert", {"name": "b", "note_queue": False}),), (), True),
+    Case("ledger/send", "limit_out_of_range", _note(ttl_ms=0), {"path": "/ttl_ms", "min": 1}),
 ]  # fmt: skip
 READS = [
     Case("ledger/get", "not_found", {"msg_id": "nothing"}, NO_MESSAGE),

@@ -9,6 +9,7 @@ import pytest
 
 from interlock.protocol.errors import CODES
 from interlock.protocol.methods import METHODS
+from interlock.protocol.shapes import objects_in, shape_of
 from tests.harness import Client, Served, served
 from tests.ledger.common import until_waiting
 from tests.ledger.refusals import CASES, NOT_YET, ROLES, Case
@@ -22,6 +23,16 @@ def test_every_declared_refusal_is_provoked_and_nothing_else_is() -> None:
     provoked = {(case.method, case.code) for case in CASES}
     assert provoked | set(NOT_YET) == DECLARED
     assert not provoked & set(NOT_YET)
+
+
+def test_a_method_says_that_a_limit_may_be_out_of_range_exactly_where_it_has_one() -> None:
+    for method in METHODS:
+        shapes = [
+            field.shape for struct in objects_in(shape_of(method.params)).values() for field in struct.fields.values()
+        ]
+        rules = [option.rule for shape in shapes for option in shape.options]
+        limited = any(rule is not None and rule.kind == "limit" for rule in rules)
+        assert limited is ("limit_out_of_range" in method.errors), method.name
 
 
 async def prepared(daemon: Served, operator: Client, client: Client, case: Case) -> dict[str, Any]:
