@@ -169,6 +169,24 @@ async def test_of_two_batches_that_want_one_item_exactly_one_has_it(tmp_path: Pa
         assert len((await one.call("ledger/query", role="w"))["rows"]) == 1
 
 
+async def test_glass_that_is_broken_in_a_batch_is_in_the_log_once_it_is_sure_and_not_before(tmp_path: Path) -> None:
+    async with spawned(tmp_path) as daemon:
+        client = await daemon.client()
+        made = await goal(client, mode="review")
+        by_force = of(made, target=target("b"), reason="it hangs")
+        broken = step("workgraph/attention/break_glass_reassign", **by_force)
+        refused = await client.refused("daemon/batch", steps=[broken, step("ledger/ack", msg_id="none")])
+        assert (refused.code, refused.data["step"]) == ("not_found", 1)
+        (moved,) = await ran(client, broken)
+        assert moved["attention"]["mode"] == "review"
+        await client.call("daemon/shutdown")
+        await client.close()
+        assert await daemon.ended() == 0
+        warned = [line for line in daemon.log if '"break_glass"' in line]
+        assert len(warned) == 1
+        assert moved["attention"]["binding_id"] in warned[0]
+
+
 READS: Final[dict[str, dict[str, Any]]] = {
     "workgraph/list": {},
     "workgraph/ready": {},
