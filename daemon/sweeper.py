@@ -1,7 +1,7 @@
 """The leader's one background task: what time does to the store (DESIGN 5.3).
 
 Driven by the earliest due time, woken by new deadlines, with a 30 s backstop; while there are other processes it also
-looks every second whether they still live. Pages of 200 rows per transaction never hold the writer.
+looks every second whether they still live. A page of 200 rows, or 50 of work, per transaction never holds the writer.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from .messages import COLUMNS, Mail
 from .tx import Snapshot, Tx
 
 PAGE: Final = 200
+WORK_PAGE: Final = 50
+"""Of rows of the work graph, which have many indexes: 200 leases that elapse would hold the writer for 30 ms."""
 
 DUE: Final = "SELECT id FROM messages WHERE due_at <= ? ORDER BY due_at, id LIMIT ?"
 BY_ID: Final = f"SELECT {COLUMNS} FROM messages WHERE id = ?"

@@ -11,7 +11,7 @@ from interlock.lifecycle.binding import move as move_of
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 
-from ..sweep import PAGE, REMOVE_OP, Page
+from ..sweep import REMOVE_OP, WORK_PAGE, Page
 from ..tx import Snapshot, Tx
 from . import bindings
 from .bindings import Binding
@@ -225,8 +225,8 @@ def prune(tx: Tx, scope: Scope, before: int | None, caller: Caller) -> tuple[int
 
 def due_pauses(tx: Tx) -> Page:
     """Bindings whose pause is over."""
-    ids = [row[0] for row in tx.execute(PAUSES_DUE, (tx.now, PAGE)).fetchall()]
-    return Page(ids, len(ids) == PAGE)
+    ids = [row[0] for row in tx.execute(PAUSES_DUE, (tx.now, WORK_PAGE)).fetchall()]
+    return Page(ids, len(ids) == WORK_PAGE)
 
 
 def end_pause(tx: Tx, n: int) -> None:

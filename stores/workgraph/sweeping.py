@@ -6,7 +6,7 @@ from typing import Final
 
 from interlock.lifecycle.readiness import GATED
 
-from ..sweep import PAGE, Page
+from ..sweep import WORK_PAGE, Page
 from ..tx import Snapshot, Tx
 from . import rows
 from .saving import elapse, save
@@ -38,8 +38,8 @@ def overdue(tx: Tx) -> Page:
 
 
 def _page(tx: Tx, sql: str) -> Page:
-    ids = [row[0] for row in tx.execute(sql, (tx.now, PAGE)).fetchall()]
-    return Page(ids, len(ids) == PAGE)
+    ids = [row[0] for row in tx.execute(sql, (tx.now, WORK_PAGE)).fetchall()]
+    return Page(ids, len(ids) == WORK_PAGE)
 
 
 def open_gate(tx: Tx, n: int) -> None:
