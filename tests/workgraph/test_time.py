@@ -15,7 +15,7 @@ from interlock.lifecycle.times import parse_rfc3339
 from interlock.stores.workgraph import sweeping
 from tests.e2e.support import until
 from tests.harness import Client, Served, Spawned, served, spawned
-from tests.ledger.common import feed, head, now_of, until_event
+from tests.ledger.common import feed, head, now_of, until_event, until_past
 
 from .common import claim, create, get, in_ms, owner, ready_ids, sql, target, told
 
@@ -391,6 +391,35 @@ async def test_a_pause_ends_at_its_last_deadline_and_not_where_it_has_none_or_is
             ("attention_resumed", bindings["resumed"]["binding_id"], "resumed"): 1,
             ("attention_resumed", bindings["later"]["binding_id"], "pause_elapsed"): 1,
         }
+
+
+async def test_every_new_due_time_wakes_a_sweeper_that_has_long_to_wait(tmp_path: Path) -> None:
+    """It would look by itself only in half a minute, longer than these waits are patient."""
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        far = await in_ms(client, HOUR_MS)
+        held, gated, due = [await create(client) for _ in range(3)]
+        await claim(client, held, lease_seconds=3600)
+        for item, patch in ((gated, {"not_before": far}), (due, {"due_at": far})):
+            await client.call("workgraph/update", id=item["id"], expected_revision=1, **patch)
+        binding = await paused(client, "a", far)
+        pause = {"binding_id": binding["binding_id"], "expected_revision": 2}
+        free = await create(client)
+        for verb, params, name in (
+            ("renew", {"id": held["id"], "fence": 1}, "lease_expires_at"),
+            ("claim", {"id": free["id"], "expected_revision": 1, "owner": owner("b")}, "lease_expires_at"),
+            ("update", {"id": gated["id"], "expected_revision": 2}, "not_before"),
+            ("update", {"id": due["id"], "expected_revision": 2}, "due_at"),
+            ("create", {"title": "t"}, "snoozed_until"),
+            ("create", {"title": "t"}, "due_at"),
+            ("attention/pause", pause, "until"),
+            ("goal/create", {"title": "t", "target": target("g")}, "due_at"),
+        ):
+            await until_past(client, await in_ms(client, 500))  # by now it waits, and no pass is left to come
+            start = await head(client)
+            await client.call(f"workgraph/{verb}", **params, **{name: await in_ms(client, 100)})
+            event = await until_event(client, start, types=list(TIMED))
+            if event["data"].get("cause") == "created":  # of a goal, which is ready besides
+                await until_event(client, event["seq"], types=list(TIMED))
 
 
 class StepClock:
