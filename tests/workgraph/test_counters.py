@@ -16,8 +16,8 @@ from tests.ledger.common import feed, head
 
 from .common import at, create, elapse, owner, ready_ids, stop_sweeper
 
-SEEDS: Final = range(4)
-STEPS: Final = 120
+SEEDS: Final = range(3)
+STEPS: Final = 90
 ITEMS: Final = 9
 ENDED: Final = ("completed", "cancelled", "failed")
 JOINS: Final = ("require_success", "propagate", "accept")
