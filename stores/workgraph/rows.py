@@ -124,7 +124,7 @@ def policy_of(text: str) -> CompletionPolicy:
     return _policy(text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)  # callers choose what is kept, up to 64 labels of 256 bytes each
 def _labels(text: str) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(text, type=list[str]))
 
