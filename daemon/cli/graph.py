@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -28,6 +28,15 @@ _COLORS: Final = {
 Snapshot = dict[str, Any]
 
 
+class _Found(NamedTuple):
+    """An item as the last page that has it shows it."""
+
+    item: dict[str, Any]
+    edges: list[Any]
+    attention: list[Any]
+    ready: bool
+
+
 @verb("graph")
 @click.option("--format", "form", type=click.Choice(["tree", "dot", "mermaid", "json"]), help="How to print it.")
 @click.option("--realm-id", metavar="ID", help="Realm of the items.")
@@ -45,7 +54,7 @@ def graph(settings: Settings, /, form: str | None, root: str | None, **given: An
     wanted = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
     scope = {name: wanted[name] for name in ("realm_id", "namespace") if name in wanted}
     asked = settings.call("workgraph/get", {"id": root, **scope})["item"] if root is not None else None
-    snapshot = whole_snapshot(settings, wanted)
+    snapshot = joined(_pages(settings, wanted))
     if asked is not None:
         snapshot = _below(snapshot, asked)
     if settings.quiet:
@@ -57,31 +66,39 @@ def graph(settings: Settings, /, form: str | None, root: str | None, **given: An
         write("\n".join(_drawn(settings, snapshot, form, root)))
 
 
-def whole_snapshot(settings: Settings, wanted: Mapping[str, Any]) -> Snapshot:
+def _pages(settings: Settings, wanted: Mapping[str, Any]) -> Iterator[Snapshot]:
+    params = {**wanted, "limit": PAGE}
+    page = settings.call("workgraph/snapshot", params)
+    yield page
+    while page["has_more"]:
+        page = settings.call("workgraph/snapshot", {**params, "cursor": page["next_cursor"]})
+        yield page
+
+
+def joined(pages: Iterable[Snapshot]) -> Snapshot:
     """All pages of `workgraph/snapshot` as one, with the head and the time of the first page.
 
-    An item that changes meanwhile comes again on a later page, and counts as it is there.
+    An item that changes meanwhile comes again on a later page, and counts as it is there: with the edges out of it and
+    who attends to it, and no others.
     """
     first: Snapshot = {}
-    items: dict[str, Any] = {}
-    edges: dict[tuple[str, ...], Any] = {}
-    bindings: dict[str, Any] = {}
-    ready: dict[str, bool] = {}
-    page: Snapshot = {"has_more": True}
-    while page["has_more"]:
-        cursor = {"cursor": page["next_cursor"]} if first else {}
-        page = settings.call("workgraph/snapshot", {**wanted, "limit": PAGE, **cursor})
+    found: dict[str, _Found] = {}
+    for page in pages:
         first = first or page
-        items |= {item["id"]: item for item in page["items"]}
-        edges |= {(edge["kind"], edge["from_id"], edge["to_id"]): edge for edge in page["edges"]}
-        bindings |= {binding["binding_id"]: binding for binding in page["attention"]}
-        ready |= {item["id"]: False for item in page["items"]} | dict.fromkeys(page["ready_item_ids"], True)
+        ready = set(page["ready_item_ids"])
+        for item in page["items"]:
+            found.pop(item["id"], None)  # it stands where it changed last
+            found[item["id"]] = _Found(item, [], [], item["id"] in ready)
+        for edge in page["edges"]:
+            found[edge["from_id"]].edges.append(edge)
+        for binding in page["attention"]:
+            found[binding["work_ref"]["item_id"]].attention.append(binding)
     whole = {name: value for name, value in first.items() if name not in ("has_more", "next_cursor")}
     return whole | {
-        "items": list(items.values()),
-        "edges": list(edges.values()),
-        "attention": list(bindings.values()),
-        "ready_item_ids": [item_id for item_id, is_ready in ready.items() if is_ready],
+        "items": [one.item for one in found.values()],
+        "edges": [edge for one in found.values() for edge in one.edges],
+        "attention": [binding for one in found.values() for binding in one.attention],
+        "ready_item_ids": [item_id for item_id, one in found.items() if one.ready],
         "has_more": False,
     }
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.daemon.cli.graph import speaks_utf8
+from interlock.daemon.cli.graph import joined, speaks_utf8
 from interlock.daemon.cli.graph_drawn import dot, mermaid
 from interlock.daemon.cli.graph_model import TITLE_CHARS, Graph, below, graph_of, homes, remarks, state_of
 from interlock.daemon.cli.graph_text import ASCII, DEEPEST, UNICODE, tree
@@ -337,3 +337,19 @@ def test_the_strokes_of_both_trees_are_equally_wide() -> None:
     for relation in ("child", "waiter", "note"):
         widths = {len(kind[relation]) for strokes in (UNICODE, ASCII) for kind in (strokes.last, strokes.other)}
         assert widths == {len(UNICODE.beside)} == {len(ASCII.beside)}
+
+
+def test_an_item_that_comes_again_counts_with_its_edges_as_they_are_on_the_later_page() -> None:
+    a, b, changed = item("a"), item("b"), item("a", revision=2)
+    kept, gone, new = edge("blocks", "b", "a"), edge("blocks", "a", "b"), edge("related", "a", "b")
+    left, here = binding("a", "owner:agent:left"), binding("a", "owner:agent:here")
+    before = snapshot([a, b], [kept, gone], ["a", "b"], [left])
+    after = snapshot([changed], [new], [], [here]) | {"event_high_water_mark": 9, "as_of_seq": 9}
+    assert joined([before, after]) == snapshot([b, changed], [kept, new], ["b"], [here])
+    assert joined([before]) == before | {"edges": [gone, kept]}
+
+
+def test_pages_become_one_without_a_cursor() -> None:
+    pages = [snapshot([item(name)], ready=[name]) | {"has_more": name < "c", "next_cursor": name} for name in "abc"]
+    whole = joined(pages)
+    assert whole == snapshot([item(name) for name in "abc"], ready=list("abc"))
