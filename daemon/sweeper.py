@@ -7,19 +7,15 @@ looks every second whether they still live. A page of 200 rows, or 50 of work, p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import Final, NamedTuple
 
 from interlock.lifecycle.events import Event
 from interlock.lifecycle.refusal import Refusal
-from interlock.stores import faults, presence, sweep
-from interlock.stores.sweep import Page
-from interlock.stores.tx import Snapshot, Tx
-from interlock.stores.workgraph import attending, sweeping
+from interlock.stores import presence, sweep
 
-from . import instances
+from . import chores, instances
+from .chores import Chore
 from .health import SuspendWatch, read_clocks
 from .hub import Waiter
 from .methods.delivery import let_go
@@ -51,18 +47,6 @@ class Pause(NamedTuple):
 
     seconds: float
     due: int | None = None
-
-
-class Chore(NamedTuple):
-    """One thing that time does to rows: those that are due, what becomes of each, and of one that cannot be handled.
-
-    Such a one becomes a fault and is not due any more, so that the pass can go on.
-    """
-
-    kind: str
-    page: Callable[[Tx], Page]
-    act: Callable[[Tx, int], None]
-    set_aside: Callable[[Tx, int, str], None]
 
 
 class Sweeper:
@@ -131,13 +115,11 @@ class Sweeper:
         await self._note_jumps()
         await self._bury_the_dead()
         await self._expire()
-        for chore in WORK:
-            await self._pages(chore)
         if self._loop.time() - self._retained_at >= RETENTION_S:
             if not await self._retain():
                 return Pause(0.0)
             self._retained_at = self._loop.time()
-        looked = await self._database.read(lambda snap: Looked(_next_due(snap), snap.now))
+        looked = await self._database.read(lambda snap: Looked(chores.next_due(snap), snap.now))
         return _pause(looked, self._others, self._services.policy.ttl_secs)
 
     async def _note_jumps(self) -> None:
@@ -159,12 +141,12 @@ class Sweeper:
             await asyncio.to_thread(instances.forget, state_dir, instance_id)
 
     async def _expire(self) -> None:
-        await self._pages(Chore("message", sweep.due_page, sweep.expire, _set_mail_aside))
+        for chore in await self._database.read(chores.due):
+            await self._pages(chore)
         ttl_ms = self._services.policy.ttl_secs * 1000
         if ttl_ms:
             for role in await self._database.read(sweep.absent_roles):
-                stale = partial(sweep.stale_page, role=role, ttl_ms=ttl_ms)
-                await self._pages(Chore("message", stale, sweep.expire_unfetched, _set_mail_aside))
+                await self._pages(chores.unfetched(role, ttl_ms))
 
     async def _pages(self, chore: Chore) -> None:
         """Act on every row of every page, each page in one transaction.
@@ -174,7 +156,7 @@ class Sweeper:
         more = True
         while more:
             try:
-                more = await self._database.write(lambda tx: _whole_page(tx, chore))
+                more = await self._database.write(chore.whole_page)
             except Refusal:
                 raise
             except Exception:
@@ -190,7 +172,7 @@ class Sweeper:
                 raise
             except Exception as error:
                 reason = f"the sweeper cannot read this row: {type(error).__name__}"
-                await self._database.write(lambda tx: chore.set_aside(tx, row_id, reason))  # noqa: B023
+                await self._database.write(lambda tx: chore.give_up(tx, row_id, reason))  # noqa: B023
         return found.more
 
     async def _retain(self) -> bool:
@@ -227,11 +209,6 @@ def _has_deadline(event: Event) -> bool:
     return event.type in DEADLINES or (event.type == "ledger_state" and b'"state":"queued"' in bytes(event.data))
 
 
-def _next_due(snap: Snapshot) -> int | None:
-    found = [sweep.next_due(snap), sweeping.next_due(snap), attending.next_pause(snap)]
-    return min((instant for instant in found if instant is not None), default=None)
-
-
 def _pause(looked: Looked, others: bool, ttl_secs: int) -> Pause:
     pause = BACKSTOP_S
     if looked.next_due is not None:
@@ -239,32 +216,3 @@ def _pause(looked: Looked, others: bool, ttl_secs: int) -> Pause:
     if others or ttl_secs:
         pause = min(pause, FOREIGN_S)
     return Pause(pause, looked.next_due)
-
-
-def _whole_page(tx: Tx, chore: Chore) -> bool:
-    found = chore.page(tx)
-    for row_id in found.ids:
-        chore.act(tx, row_id)
-    return found.more
-
-
-def _set_mail_aside(tx: Tx, row_id: int, reason: str) -> None:
-    msg_id, role = sweep.set_aside(tx, row_id)
-    faults.record(tx, "bad_row", reason, subject=msg_id, msg_id=msg_id, role=role)
-
-
-def _set_item_aside(tx: Tx, row_id: int, reason: str) -> None:
-    faults.record(tx, "bad_row", reason, subject=sweeping.set_aside(tx, row_id))
-
-
-def _set_binding_aside(tx: Tx, row_id: int, reason: str) -> None:
-    faults.record(tx, "bad_row", reason, subject=attending.set_aside(tx, row_id))
-
-
-WORK: Final = (
-    Chore("item", sweeping.leases_due, sweeping.end_lease, _set_item_aside),
-    Chore("item", sweeping.gates_due, sweeping.open_gate, _set_item_aside),
-    Chore("item", sweeping.overdue, sweeping.tell_overdue, _set_item_aside),
-    Chore("binding", attending.due_pauses, attending.end_pause, _set_binding_aside),
-)
-"""What time does to the work graph (contract workgraph 2, 4)."""

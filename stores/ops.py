@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -14,6 +15,8 @@ from .tx import Snapshot, Tx
 
 FIND: Final = "SELECT method, fingerprint, result FROM ops WHERE op_id = ?"
 KEEP: Final = "INSERT INTO ops(op_id, method, fingerprint, result, subject, at_ms) VALUES (?, ?, ?, ?, ?, ?)"
+
+PACKED_BYTES: Final = 4096
 
 _canonical = msgspec.json.Encoder(order="sorted").encode
 _encode = msgspec.json.Encoder().encode
@@ -40,12 +43,21 @@ def replay(snap: Snapshot, op_id: str, method: str, print_: bytes, result: type[
         return None
     if row[1] != print_:
         raise Refusal("op_conflict", "this op_id was used for something else", method=row[0])
-    return msgspec.structs.replace(msgspec.json.decode(row[2], type=result), replayed=True)
+    return msgspec.structs.replace(msgspec.json.decode(_unpacked(row[2]), type=result), replayed=True)
 
 
 def keep(tx: Tx, op_id: str, method: str, print_: bytes, made: Made[Any], longer_ms: int) -> None:
     """Remember a result under its op id: as long as its subject, else `longer_ms` longer than other op ids."""
-    tx.execute(KEEP, (op_id, method, print_, _encode(made.result), made.subject, tx.now + longer_ms))
+    tx.execute(KEEP, (op_id, method, print_, _packed(_encode(made.result)), made.subject, tx.now + longer_ms))
+
+
+def _packed(result: bytes) -> bytes:
+    """A result as it is kept: a large one, as of an item with a long description, compressed. JSON begins with `{`."""
+    return zlib.compress(result, 1) if len(result) > PACKED_BYTES else result
+
+
+def _unpacked(kept: bytes) -> bytes:
+    return kept if kept.startswith(b"{") else zlib.decompress(kept)
 
 
 def once(

@@ -27,7 +27,7 @@ from interlock.stores.workgraph.scope import Scope
 from ..dispatch import Call, reads, writes
 
 _encode: Final = msgspec.json.Encoder().encode
-_Int64 = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+_Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 READY_KEY: Final = tuple[_Int64, _Int64, _Int64, str]
 LIST_KEY: Final = tuple[_Int64, str]
 
@@ -158,7 +158,8 @@ def list_items(snap: Snapshot, call: Call, params: contract.ListParams) -> contr
 def ready(snap: Snapshot, call: Call, params: contract.ReadyParams) -> contract.ItemsResult:
     after = paging.key_of(contract.READY.name, params, READY_KEY) or queue.FIRST
     labels = tuple(dict.fromkeys(params.labels))
-    items, last = filled(snap, queue.ready(snap, scope_of(params), labels, after), paging.limit_of(params))
+    limit = paging.limit_of(params)
+    items, last = filled(snap, queue.ready(snap, scope_of(params), labels, limit + 1, after), limit)
     return contract.ItemsResult(
         items=items,
         has_more=last is not None,

@@ -9,7 +9,7 @@ from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.work import Owner
 
 from ..tx import Tx
-from . import closing, queue, rows
+from . import closing, queue, rows, sweeping
 from .judging import Guard, held, judge, stale_lease, transition
 from .rows import Item
 from .saving import UNCLAIMED, elapse, save, touched
@@ -90,9 +90,10 @@ def claim_next(
     tx: Tx, scope: Scope, labels: tuple[str, ...], wish: Wish, caller: Caller
 ) -> tuple[Item | None, list[str]]:
     """Settle what its children have decided, then take the most urgent ready item; the ids of what was settled."""
+    sweeping.catch_up(tx, scope)
     settled = []
     for item in queue.settling(tx, scope, labels, SETTLED):
-        now = rows.by_n(tx, item.n)  # the one before may have blocked it
+        now = rows.by_n(tx, item.n)  # its counters may have changed with the one before
         closing.settle(tx, now, SETTLES[now.join_state], caller)
         settled.append(item.id)
     found = queue.first(tx, scope, labels)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Final
-
-from interlock.lifecycle.readiness import SETTLES, is_clear, is_open
 
 from ..tx import Snapshot, Tx
 from . import leases, rows
@@ -22,7 +20,15 @@ from .scope import Scope
 Key = tuple[int, int, int, str]
 """A place in the order: priority, deadline, creation, id."""
 FIRST: Final[Key] = (-1, 0, 0, "")
+_order: Final = attrgetter("order")
 _age: Final = attrgetter("created_at", "id")
+
+_ALSO: Final = (
+    " AND NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS"
+    " (SELECT 1 FROM item_labels AS has WHERE has.item = {item} AND has.label = wanted.value))"
+)
+"""Whether an item carries all labels of a JSON array."""
+_CARRIES: Final = _ALSO.format(item="items.n")
 
 READY: Final = (
     f"SELECT {COLUMNS} FROM items WHERE stage = 1 AND realm_id = ? AND namespace = ?"
@@ -31,16 +37,26 @@ READY: Final = (
 READY_LABEL: Final = (
     f"SELECT {', '.join(f'i.{name}' for name in Item._fields)} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
     " WHERE l.stage = 1 AND l.realm_id = ? AND l.namespace = ? AND l.label = ?"
-    " AND (l.priority, l.due_order, l.created_at, l.id) > (?, ?, ?, ?)"
+    f" AND (l.priority, l.due_order, l.created_at, l.id) > (?, ?, ?, ?){_ALSO.format(item='l.item')}"
     " ORDER BY l.priority, l.due_order, l.created_at, l.id"
 )
 # `realm_id || ''` keeps SQLite from the index of all items of a scope: what is due is few, the scope may be everything.
-OPENED: Final = f"SELECT {COLUMNS} FROM items WHERE stage = 2 AND gate_at <= ? AND realm_id || '' = ? AND namespace = ?"
-ELAPSED: Final = f"SELECT {COLUMNS} FROM items WHERE lease_expires_at <= ? AND realm_id || '' = ? AND namespace = ?"
+_LATE: Final = (
+    f" AND realm_id || '' = ? AND namespace = ?{_CARRIES} AND (priority, due_order, created_at, id) > (?, ?, ?, ?)"
+    " ORDER BY priority, due_order, created_at, id LIMIT ?"
+)
+OPENED: Final = f"SELECT n FROM items WHERE stage = 2 AND gate_at <= ?{_LATE}"
+ELAPSED: Final = (
+    "SELECT n FROM items WHERE lease_expires_at <= :now AND unresolved_blockers = 0 AND join_state = 'satisfied'"
+    f" AND (gate_at IS NULL OR gate_at <= :now){_LATE}"
+).replace(":now", "?")
 SETTLING: Final = (
-    f"SELECT {COLUMNS} FROM items WHERE status IS 'open'"
-    " AND join_state IN ('propagate_failure', 'propagate_cancellation') AND realm_id = ? AND namespace = ?"
-    " ORDER BY created_at, id"
+    "SELECT n FROM items WHERE status IS 'open' AND join_state IN ('propagate_failure', 'propagate_cancellation')"
+    f" AND realm_id = ? AND namespace = ?{_CARRIES} ORDER BY created_at, id LIMIT ?"
+)
+SETTLING_ELAPSED: Final = (
+    "SELECT n FROM items WHERE lease_expires_at <= ? AND join_state IN ('propagate_failure', 'propagate_cancellation')"
+    f" AND realm_id || '' = ? AND namespace = ?{_CARRIES} ORDER BY created_at, id LIMIT ?"
 )
 HOW_MANY: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM item_labels WHERE stage = 1 AND realm_id = ? AND namespace = ? AND label = ?"
@@ -52,27 +68,33 @@ NEXT_GATE: Final = (
 )
 
 
-def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key = FIRST) -> Iterator[Item]:
-    """What is ready now behind `after` and carries all labels, most urgent first. Read it only as far as needed."""
-    late = [item for item in _since_the_sweep(tx, scope) if item.order > after and _carries(item, labels)]
+def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], limit: int, after: Key = FIRST) -> Iterator[Item]:
+    """What is ready now behind `after` and carries all labels, most urgent first, at most `limit`."""
+    behind = (*scope, rows.encoded(labels), *after, limit)
+    late = _rows(tx, OPENED, tx.now, *behind) + _rows(tx, ELAPSED, tx.now, tx.now, *behind)
     indexed = _indexed(tx, scope, labels, after)
-    if not late:
-        return indexed
-    late.sort(key=attrgetter("order"))
-    return heapq.merge(indexed, late, key=attrgetter("order"))
+    if late:
+        late.sort(key=_order)
+        indexed = heapq.merge(indexed, late, key=_order)
+    return islice(indexed, limit)
 
 
 def first(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str]) -> Item | None:
     """The most urgent ready item."""
-    return next(ready(tx, scope, labels), None)
+    return next(ready(tx, scope, labels, 1), None)
+
+
+def _rows(tx: Tx | Snapshot, sql: str, *params: object) -> list[Item]:
+    """The items whose numbers a statement finds: it has sorted those, not whole rows."""
+    return [rows.by_n(tx, n) for (n,) in tx.execute(sql, params).fetchall()]
 
 
 def _indexed(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key) -> Iterator[Item]:
     if not labels:
         return map(Item._make, tx.execute(READY, (*scope, *after)))
     rarest = labels[0] if len(labels) == 1 else min(labels, key=lambda label: _how_many(tx, scope, label))
-    found = map(Item._make, tx.execute(READY_LABEL, (*scope, rarest, *after)))
-    return (item for item in found if _carries(item, labels))
+    others = rows.encoded([label for label in labels if label != rarest])
+    return map(Item._make, tx.execute(READY_LABEL, (*scope, rarest, *after, others)))
 
 
 def _how_many(tx: Tx | Snapshot, scope: Scope, label: str) -> int:
@@ -81,30 +103,11 @@ def _how_many(tx: Tx | Snapshot, scope: Scope, label: str) -> int:
     return count
 
 
-def _since_the_sweep(tx: Tx | Snapshot, scope: Scope) -> Iterator[Item]:
-    """What time has made ready and no transaction has written down yet."""
-    due = (tx.now, *scope)
-    opened = map(Item._make, tx.execute(OPENED, due))
-    elapsed = map(Item._make, tx.execute(ELAPSED, due))
-    return chain(opened, (item for item in elapsed if ready_but_for_its_claim(item, tx.now)))
-
-
-def ready_but_for_its_claim(item: Item, now: int) -> bool:
-    """Whether nothing but its claim is in the way."""
-    return is_clear(item.unresolved_blockers, item.join_state) and is_open(item.gate_at, now)
-
-
-def _carries(item: Item, labels: Sequence[str]) -> bool:
-    return not labels or set(labels) <= set(rows.labels_of(item))
-
-
 def settling(tx: Tx, scope: Scope, labels: Sequence[str], limit: int) -> list[Item]:
     """Parents that their children have decided about, oldest first. Who held one has lost it with the lease."""
-    indexed = map(Item._make, tx.execute(SETTLING, scope))
-    elapsed = map(Item._make, tx.execute(ELAPSED, (tx.now, *scope)))
-    late = sorted((item for item in elapsed if item.join_state in SETTLES), key=_age)
-    found = heapq.merge(indexed, late, key=_age)
-    return list(islice((item for item in found if _carries(item, labels)), limit))
+    of_scope = (*scope, rows.encoded(labels), limit)
+    found = _rows(tx, SETTLING, *of_scope) + _rows(tx, SETTLING_ELAPSED, tx.now, *of_scope)
+    return sorted(found, key=_age)[:limit]
 
 
 def next_due(snap: Tx | Snapshot, scope: Scope) -> int | None:

@@ -10,7 +10,10 @@ from ..sweep import WORK_PAGE, Page
 from ..tx import Snapshot, Tx
 from . import rows
 from .saving import elapse, save
-from .scope import emit, present
+from .scope import Scope, emit, present
+
+BEHIND: Final = 64
+"""So many leases, or gates, due at once in one scope mean that the sweeper has not come that far."""
 
 GATES_DUE: Final = "SELECT n FROM items WHERE stage = 2 AND gate_at <= ? ORDER BY gate_at LIMIT ?"
 LEASES_DUE: Final = "SELECT n FROM items WHERE lease_expires_at <= ? ORDER BY lease_expires_at LIMIT ?"
@@ -18,7 +21,18 @@ OVERDUE: Final = "SELECT n FROM items WHERE overdue_at <= ? ORDER BY overdue_at 
 NEXT_GATE: Final = "SELECT min(gate_at) FROM items WHERE stage = 2"
 NEXT_LEASE: Final = "SELECT min(lease_expires_at) FROM items WHERE lease_expires_at IS NOT NULL"
 NEXT_OVERDUE: Final = "SELECT min(overdue_at) FROM items WHERE overdue_at IS NOT NULL"
-NOT_DUE: Final = "UPDATE items SET lease_expires_at = NULL, overdue_at = NULL, stage = 0 WHERE n = ?"
+LEASES_DUE_HERE: Final = (
+    "SELECT n FROM items WHERE lease_expires_at <= ? AND realm_id || '' = ? AND namespace = ?"
+    " ORDER BY lease_expires_at LIMIT ?"
+)
+GATES_DUE_HERE: Final = (
+    "SELECT n FROM items WHERE stage = 2 AND gate_at <= ? AND realm_id || '' = ? AND namespace = ?"
+    " ORDER BY gate_at LIMIT ?"
+)
+NO_LEASE: Final = "UPDATE items SET lease_expires_at = NULL WHERE n = ?"
+NO_GATE: Final = "UPDATE items SET stage = 0 WHERE n = ?"
+NO_GATE_LABELS: Final = "UPDATE item_labels SET stage = 0 WHERE item = ?"
+NO_DEADLINE: Final = "UPDATE items SET overdue_at = NULL WHERE n = ?"
 ID_OF: Final = "SELECT id FROM items WHERE n = ?"
 
 
@@ -65,14 +79,57 @@ def tell_overdue(tx: Tx, n: int) -> None:
     save(tx, item, item._replace(overdue_at=None), None, "updated")
 
 
-def set_aside(tx: Tx, n: int) -> str:
-    """Make a row that cannot be handled not due any more; its id."""
-    tx.execute(NOT_DUE, (n,))
+def catch_up(tx: Tx, scope: Scope) -> None:
+    """Where so much is due in a scope that asking for the next item would read it again and again: write some down.
+
+    The same that the sweeper does, a page at a time, for whoever claims before it has come that far.
+    """
+    for sql, act in ((LEASES_DUE_HERE, end_lease), (GATES_DUE_HERE, open_gate)):
+        due = tx.execute(sql, (tx.now, *scope, BEHIND)).fetchall()
+        if len(due) == BEHIND:
+            for (n,) in due:
+                act(tx, n)
+
+
+def forget_lease(tx: Tx, n: int) -> str:
+    """Let the claim of a row that cannot be handled have no end; its item's id."""
+    tx.execute(NO_LEASE, (n,))
+    return _id_of(tx, n)
+
+
+def forget_gate(tx: Tx, n: int) -> str:
+    """Take a row that cannot be handled out of the queue; its item's id."""
+    tx.execute(NO_GATE, (n,))
+    tx.execute(NO_GATE_LABELS, (n,))
+    return _id_of(tx, n)
+
+
+def forget_deadline(tx: Tx, n: int) -> str:
+    """Let the deadline of a row that cannot be handled not be told; its item's id."""
+    tx.execute(NO_DEADLINE, (n,))
+    return _id_of(tx, n)
+
+
+def _id_of(tx: Tx, n: int) -> str:
     item_id: str = tx.execute(ID_OF, (n,)).fetchone()[0]
     return item_id
 
 
-def next_due(snap: Tx | Snapshot) -> int | None:
-    """When the next of these is due."""
-    found = [snap.execute(sql).fetchone()[0] for sql in (NEXT_GATE, NEXT_LEASE, NEXT_OVERDUE)]
-    return min((instant for instant in found if instant is not None), default=None)
+def next_lease(snap: Tx | Snapshot) -> int | None:
+    """When the next lease elapses."""
+    return _first(snap, NEXT_LEASE)
+
+
+def next_gate(snap: Tx | Snapshot) -> int | None:
+    """When the next gate opens."""
+    return _first(snap, NEXT_GATE)
+
+
+def next_overdue(snap: Tx | Snapshot) -> int | None:
+    """When the next deadline passes."""
+    return _first(snap, NEXT_OVERDUE)
+
+
+def _first(snap: Tx | Snapshot, sql: str) -> int | None:
+    instant: int | None = snap.execute(sql).fetchone()[0]
+    return instant

@@ -31,6 +31,11 @@ ALLOWED: Final = {
     "schema.TABLES": "sorts the names of the tables, once at start",
     "workgraph.edges.AFTER": "walks the list that it is given",
     "workgraph.edges.BEFORE": "walks the list that it is given",
+    "workgraph.queue.READY_LABEL": "walks the labels that it is given",
+    "workgraph.queue.OPENED": "sorts what time has made ready since the last sweep, and walks the labels it is given",
+    "workgraph.queue.ELAPSED": "sorts what time has made ready since the last sweep, and walks the labels it is given",
+    "workgraph.queue.SETTLING": "walks the labels that it is given",
+    "workgraph.queue.SETTLING_ELAPSED": "sorts the few parents whose lease has elapsed, and walks the labels it is given",
     "tx.LAST_INSTANT": "the first row from the end, and no other",
 }
 """Statements that may scan or sort, by module and name, with the reason."""
