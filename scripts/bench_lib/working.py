@@ -67,6 +67,7 @@ def _of_size(home: Path, size: int, seconds: float) -> Sample:
         found |= _percentiles("admit", list(_admissions(wire, seconds / 2)))
         _make_ready(wire, race)
         rate, lat = _race(daemon, race)
+    shutil.rmtree(home)
     claims = {"floor_claim": floor, "claim": rate, "claim_ratio": rate / floor}
     return {**found, **claims, "claim_p99": floors.quantile(lat, 0.99) * 1000}
 
