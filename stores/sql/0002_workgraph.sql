@@ -146,6 +146,7 @@ CREATE TABLE members(
     retired_at INTEGER,
     PRIMARY KEY(mob_id, identity)
 ) WITHOUT ROWID;
+CREATE INDEX members_status ON members(status, mob_id, identity);
 
 -- The sessions that map to a member, former ones too. A session maps to the member that registered it last.
 CREATE TABLE member_sessions(

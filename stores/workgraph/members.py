@@ -80,14 +80,14 @@ SESSIONS: Final = (
     f"SELECT {SESSION_COLUMNS} FROM member_sessions WHERE mob_id = ? AND identity = ?"
     " ORDER BY from_at DESC, session_id DESC LIMIT ?"
 )
-PAGE: Final = (
-    f"SELECT {COLUMNS} FROM members WHERE (mob_id, identity) > (:mob_id, :identity)"
-    " AND (:status IS NULL OR status = :status) ORDER BY mob_id, identity LIMIT :limit"
-)
-PAGE_OF_MOB: Final = (
-    f"SELECT {COLUMNS} FROM members WHERE mob_id = :mob_id AND identity > :identity"
-    " AND (:status IS NULL OR status = :status) ORDER BY identity LIMIT :limit"
-)
+_ABOVE: Final = "(mob_id, identity) > (:mob_id, :identity) ORDER BY mob_id, identity LIMIT :limit"
+_ABOVE_OF_MOB: Final = "mob_id = :mob_id AND identity > :identity ORDER BY identity LIMIT :limit"
+PAGE: Final = f"SELECT {COLUMNS} FROM members WHERE {_ABOVE}"
+PAGE_OF_MOB: Final = f"SELECT {COLUMNS} FROM members WHERE {_ABOVE_OF_MOB}"
+# Without INDEXED BY SQLite would walk the whole mob by the primary key.
+_IN_STATUS: Final = f"{COLUMNS} FROM members INDEXED BY members_status WHERE status = :status AND"
+PAGE_IN_STATUS: Final = f"SELECT {_IN_STATUS} {_ABOVE}"
+PAGE_OF_MOB_IN_STATUS: Final = f"SELECT {_IN_STATUS} {_ABOVE_OF_MOB}"
 BEFORE: Final = "SELECT identity FROM members WHERE mob_id = ? AND identity < ? ORDER BY identity DESC LIMIT ?"
 AFTER: Final = "SELECT identity FROM members WHERE mob_id = ? AND identity > ? ORDER BY identity LIMIT ?"
 
@@ -174,5 +174,9 @@ def sessions_of(tx: Tx | Snapshot, member: MemberId) -> list[MemberSession]:
 
 def page(snap: Snapshot, mob_id: str | None, status: str | None, after: tuple[str, str], limit: int) -> list[Row]:
     """Members by mob and identity, above the key `after`."""
+    if status is None:
+        sql = PAGE if mob_id is None else PAGE_OF_MOB
+    else:
+        sql = PAGE_IN_STATUS if mob_id is None else PAGE_OF_MOB_IN_STATUS
     about = {"mob_id": mob_id or after[0], "identity": after[1], "status": status, "limit": limit}
-    return [Row._make(row) for row in snap.execute(PAGE if mob_id is None else PAGE_OF_MOB, about)]
+    return [Row._make(row) for row in snap.execute(sql, about)]
