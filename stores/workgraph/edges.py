@@ -33,7 +33,6 @@ BEFORE: Final = (
     "SELECT e.to_item, e.from_item FROM json_each(?) AS j JOIN edges AS e ON e.to_item = j.value"
     " WHERE e.kind IN ('blocks', 'parent')"
 )
-ID_OF: Final = "SELECT id FROM items WHERE n = ?"
 
 CYCLE_EDGES: Final = 50_000
 """Edges that one check for a cycle looks at."""
@@ -145,8 +144,9 @@ def _move(tx: Tx, item: Item, by: dict[str, int], caller: Caller, cause: MovedBy
 def _refuse_cycle(tx: Tx, ends: Ends) -> None:
     path = path_between(tx, ends.target.n, ends.source.n)
     if path:
-        cycle = [tx.execute(ID_OF, (n,)).fetchone()[0] for n in path]
-        raise transition(ends.source, "cycle", f"{' -> '.join(cycle)} leads back to it already", cycle=cycle)
+        cycle = rows.ids_of(tx, path)
+        says = f"{cycle[0]} leads to {cycle[-1]} already, through {len(cycle)} items with both"
+        raise transition(ends.source, "cycle", says, cycle=cycle)
 
 
 def path_between(tx: Tx | Snapshot, start: int, goal: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, cast
 
@@ -95,6 +96,7 @@ class Item(NamedTuple):
 COLUMNS: Final = ", ".join(Item._fields)
 BY_ID: Final = f"SELECT {COLUMNS} FROM items WHERE id = ?"
 BY_N: Final = f"SELECT {COLUMNS} FROM items WHERE n = ?"
+IDS_OF: Final = "SELECT i.n, i.id FROM json_each(?) AS j CROSS JOIN items AS i ON i.n = j.value"
 CONTENT_OF: Final = "SELECT description, external_refs FROM item_content WHERE item = ?"
 EVIDENCE_OF: Final = "SELECT data FROM item_evidence WHERE item = ? ORDER BY pos"
 NO_CHILDREN: Final = Children()
@@ -116,6 +118,12 @@ def find(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item:
 def by_n(tx: Tx | Snapshot, n: int) -> Item:
     """The row with this number, which exists."""
     return Item._make(tx.execute(BY_N, (n,)).fetchone())
+
+
+def ids_of(tx: Tx | Snapshot, numbers: Sequence[int]) -> list[str]:
+    """The ids of the rows with these numbers, which exist, in the same order."""
+    found: dict[int, str] = dict(tx.execute(IDS_OF, (encoded(numbers),)))
+    return [found[n] for n in numbers]
 
 
 @lru_cache(maxsize=1024)

@@ -33,7 +33,6 @@ NO_LEASE: Final = "UPDATE items SET lease_expires_at = NULL WHERE n = ?"
 NO_GATE: Final = "UPDATE items SET stage = 0 WHERE n = ?"
 NO_GATE_LABELS: Final = "UPDATE item_labels SET stage = 0 WHERE item = ?"
 NO_DEADLINE: Final = "UPDATE items SET overdue_at = NULL WHERE n = ?"
-ID_OF: Final = "SELECT id FROM items WHERE n = ?"
 
 
 def gates_due(tx: Tx) -> Page:
@@ -111,8 +110,7 @@ def forget_deadline(tx: Tx, n: int) -> str:
 
 
 def _id_of(tx: Tx, n: int) -> str:
-    item_id: str = tx.execute(ID_OF, (n,)).fetchone()[0]
-    return item_id
+    return rows.ids_of(tx, [n])[0]
 
 
 def next_lease(snap: Tx | Snapshot) -> int | None:

@@ -201,6 +201,23 @@ async def test_a_circle_through_ended_items_is_one_too(tmp_path: Path) -> None:
         assert (await client.refused("workgraph/link", **ends("parent", b, a))).data["reason"] == "cycle"
 
 
+async def test_a_long_circle_is_refused_in_a_short_message(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        first = await create(client)
+        for _ in range(5):
+            await client.call("daemon/batch", steps=[{"method": "workgraph/create", "params": {"title": "t"}}] * 64)
+        last = await create(client)
+        edge = (
+            "INSERT INTO edges(from_item, kind, to_item, on_failure, created_at) SELECT n, 'blocks', n + 1, 'block', 1"
+        )
+        assert sql(daemon.state_dir, f"{edge} FROM items WHERE n < 322") == 321
+        refused = await client.refused("workgraph/link", **ends("parent", last, first))
+        cycle = refused.data["cycle"]
+        assert (refused.data["reason"], len(cycle), cycle[0], cycle[-1]) == ("cycle", 322, first["id"], last["id"])
+        assert len(refused.message) < 300
+        assert all(word in refused.message for word in (first["id"], last["id"], "322"))
+
+
 async def test_a_walk_of_more_than_50000_edges_is_too_much(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
         start, goal, last = [await create(client) for _ in range(3)]
