@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+from interlock.daemon import chores
 from interlock.lifecycle.times import parse_rfc3339
-from interlock.stores.workgraph import sweeping
 from tests.e2e.support import until
 from tests.harness import Client, Served, Spawned, served, spawned
 from tests.ledger.common import feed, head, now_of, until_event, until_past
@@ -253,7 +253,7 @@ async def test_a_row_that_cannot_be_handled_becomes_a_fault_and_the_pass_goes_on
             faults = (await client.call("ledger/fault/list", kind="bad_row"))["faults"]
             assert Counter(fault["subject"] for fault in faults) == Counter([*bad.values(), binding])
             assert {fault["state"] for fault in faults} == {"open"}
-            assert await daemon.app.services.database.read(sweeping.next_due) is None  # nothing is tried for ever
+            assert await daemon.app.services.database.read(chores.next_due) is None  # nothing is tried for ever
 
 
 async def test_labels_and_a_policy_that_cannot_be_read_keep_no_lease_from_its_end(tmp_path: Path) -> None:
