@@ -29,7 +29,7 @@ _FENCE: Final = re.compile(
 
 
 class Block(NamedTuple):
-    """One example. `needs`: programs, packages; `not_run`: why not; `prints`: what it prints, None if nothing says so."""
+    """One example. `needs`: programs, packages; `not_run`: why not; `prints`: what it prints, None if not said."""
 
     line: int
     language: str

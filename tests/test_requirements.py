@@ -1,4 +1,4 @@
-"""The manifest of what delivery promises names tests that exist, and leaves no lesson and no method out."""
+"""The manifest of what is promised names tests that exist, and leaves no lesson and no method out."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from interlock.protocol import ledger_feed, ledger_mail, ledger_roles
-from tests.requirements import ELSEWHERE, LESSONS, METHODS, REQUIREMENTS, Requirement
+from interlock.protocol import methods
+from tests.requirements import ELSEWHERE, LESSONS, METHODS, REQUIREMENTS
+from tests.requirements.requirement import Requirement
 
 TESTS = Path(__file__).parent
 NUMBERED = {
     *(f"lesson {n}" for n in range(1, 46)),
     *(f"finding {letter}" for letter in "abcdefghijklmnopqrstuvwx"),
+    *(f"weakness {n}" for n in range(1, 35)),
     *(f"C{n}" for n in range(26, 91) if n not in (29, 33, 42, 54, 66, 68, 78, 82, 84)),  # the list has gaps
 }
-"""What went wrong elsewhere, as the two lists number it."""
+"""What went wrong elsewhere, as the lists number it."""
+FAMILIES = ("ledger", "workgraph")
 
 
 @cache
@@ -54,15 +57,16 @@ def test_every_lesson_finding_and_failure_is_proved_or_is_somebody_elses() -> No
     assert {requirement.id for requirement in LESSONS} <= NUMBERED
 
 
-def test_every_method_of_delivery_has_an_entry() -> None:
-    declared = {method.name for module in (ledger_feed, ledger_mail, ledger_roles) for method in module.METHODS}
+def test_every_method_of_the_families_has_an_entry() -> None:
+    declared = {method.name for method in methods.METHODS if method.family in FAMILIES}
     named = {requirement.id.removeprefix("method ") for requirement in METHODS}
     assert named == declared | {"daemon/wait", "daemon/batch"}
 
 
-def test_every_file_of_delivery_tests_proves_something() -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_file_of_a_familys_tests_proves_something(family: str) -> None:
     named = {test.partition(":")[0] for requirement in REQUIREMENTS for test in requirement.tests}
-    files = {f"ledger/{path.stem.removeprefix('test_')}" for path in (TESTS / "ledger").glob("test_*.py")}
+    files = {f"{family}/{path.stem.removeprefix('test_')}" for path in (TESTS / family).glob("test_*.py")}
     assert files - named == set()
 
 
