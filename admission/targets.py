@@ -82,7 +82,7 @@ def names(identity: str, mob_id: str | None, realm_id: str, path: str) -> Member
             "too_large",
             f"`mob_id` and `identity` are too long: the owner key of the member is at most {NAME_BYTES} bytes",
             path=f"{path}/identity",
-            max=NAME_BYTES - len(member_id(mob, "").encode()),
+            max=max(1, NAME_BYTES - len(member_id(mob, "").encode())),
         )
     return member
 

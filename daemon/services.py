@@ -135,7 +135,7 @@ class Services:
     def no_method(self, name: str) -> Refusal:
         """The refusal of a method that does not exist, with the nearest that does."""
         of_mobkit = name.startswith(PREFIX)
-        candidates = [known for known in self.methods if known.startswith(PREFIX) == of_mobkit]
+        candidates = [known for known in self.methods if known.startswith(PREFIX) == of_mobkit and known != name]
         near = difflib.get_close_matches(name[:COMPARED], candidates, 1, 0.0)
         return Refusal("method_not_found", f"there is no method {name[:256]}", expected=near[0])
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import field
-
 from interlock.lifecycle.attention import AttentionBinding, Chars, Projection, Target, TargetOwner
 from interlock.lifecycle.mail import Record
 from interlock.lifecycle.types import Id, Rule, Seq, Text256, Time, meta
@@ -66,7 +64,7 @@ class CurrentResult(Result, frozen=True, kw_only=True):
     target_key: str
     attention: AttentionBinding | None = None
     item: WorkItem | None = None
-    starved: list[AttentionBinding] = field(default_factory=list)
+    starved: list[AttentionBinding]
     superseded_session: Id | None = None
     as_of_seq: Seq
 

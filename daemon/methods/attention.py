@@ -44,18 +44,13 @@ def list_attention(snap: Snapshot, call: Call, params: contract.AttentionListPar
     limit = paging.limit_of(params)
     after = paging.key_of(contract.ATTENTION_LIST.name, params, LIST_KEY) or FIRST
     status = _status(params.status)
-    key = None if params.target is None else canonical(snap, params.target, params.realm_id, call.told).key
-    found = attention.page(snap, scope_of(params), Filter(status, key, params.item_id), after, limit + 1)
-    page = [bindings.record(snap, row) for row in found[:limit]]
-    count = paging.fitting(page)
-    more = len(found) > count
+    target = None if params.target is None else canonical(snap, params.target, params.realm_id, call.told).key
+    found = attention.page(snap, scope_of(params), Filter(status, target, params.item_id), after, limit + 1)
+    page, key = paging.page(found, limit, lambda row: bindings.record(snap, row), attention.key_of)
     return contract.AttentionPage(
-        attention=page[:count],
-        has_more=more,
+        attention=page,
         as_of_seq=snap.head(),
-        next_cursor=paging.next_cursor(contract.ATTENTION_LIST.name, params, attention.key_of(found[count - 1]))
-        if more
-        else None,
+        **paging.tail(contract.ATTENTION_LIST.name, params, key),
     )
 
 
@@ -96,7 +91,9 @@ def current(snap: Snapshot, call: Call, params: contract.WhoParams) -> contract.
     found = canonical(snap, target, params.realm_id, call.told, "")
     superseded_by = _other_session(snap, found, targets.session_of(target))
     if superseded_by is not None:
-        return contract.CurrentResult(target_key=found.key, superseded_session=superseded_by, as_of_seq=snap.head())
+        return contract.CurrentResult(
+            target_key=found.key, starved=[], superseded_session=superseded_by, as_of_seq=snap.head()
+        )
     ranked = attention.attending(snap, scope_of(params), found.key)
     records = [bindings.record(snap, row) for row in ranked]
     return contract.CurrentResult(

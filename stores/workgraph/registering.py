@@ -73,7 +73,7 @@ def _record(tx: Tx, scope: Scope, session_id: str, member: MemberId, caller: Cal
 
 def _map(tx: Tx, scope: Scope, member: MemberId, session_id: str, source: Source, caller: Caller) -> Registered:
     """Let a session be a member's, with all that follows."""
-    adopted_from = _take(tx, member, session_id)
+    adopted_from = _take(tx, scope, member, session_id, caller)
     before = members.find(tx, member)
     current = source == "registered" or _believes_runtime(before)
     previous = None if before is None or not current or before.session_id == session_id else before.session_id
@@ -95,14 +95,16 @@ def _map(tx: Tx, scope: Scope, member: MemberId, session_id: str, source: Source
     return Registered(row, True, *occupancy.rekey(tx, plan, caller))
 
 
-def _take(tx: Tx, member: MemberId, session_id: str) -> MemberId | None:
-    """Take the session from the member that has it, if it is another one: that member."""
+def _take(tx: Tx, scope: Scope, member: MemberId, session_id: str, caller: Caller) -> MemberId | None:
+    """Take the session from the member that has it, if it is another one, and say that it has none now: that member."""
     known = members.mapped(tx, session_id)
     if known is None or known.id == member:
         return None
     holder = members.find(tx, known.id)
     if holder is not None and holder.session_id == session_id:
-        members.changed(tx, holder, session_id=None)
+        left = members.changed(tx, holder, session_id=None)
+        data = present(revision=left.revision, previous_session_id=session_id)
+        emit(tx, scope, "member_registered", str(left.owner_key), data, caller)
     return known.id
 
 
