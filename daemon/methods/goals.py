@@ -34,7 +34,7 @@ from interlock.stores.workgraph.scope import Scope
 
 from ..admitting import by_target
 from ..dispatch import Call, reads, writes
-from .items import check_evidence, check_reason, new_item, scope_of, wrong
+from .items import check_beginning, check_evidence, check_reason, new_item, scope_of, wrong
 
 _DEFAULTS: Final = {
     field.name: field.default_factory() if callable(field.default_factory) else field.default
@@ -55,6 +55,7 @@ def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.Go
         item = _existing(tx, call, params)
         return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
     new = new_item(params, params.title)
+    check_beginning(params.status)
     check_free(tx, scope_of(params), key, "create the goal")  # before anything is written
     item = changes.create(tx, scope_of(params), new, call.caller)
     binding = attending.create(tx, item, key, stance, call.caller)

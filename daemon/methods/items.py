@@ -77,10 +77,7 @@ def check_evidence(evidence: Evidence, path: str) -> Evidence:
 
 
 def new_item(params: contract.ItemFields, title: str) -> NewItem:
-    """What the params make. Raises `invalid_params`, and `invalid_transition` for a status that no item begins with."""
-    if params.status not in ("open", "blocked"):
-        message = f"an item begins open or blocked, not {params.status}"
-        raise Refusal("invalid_transition", message, reason="create_status", status=params.status)
+    """What the params make. Raises `invalid_params`."""
     for n, evidence in enumerate(params.evidence_refs):
         check_evidence(evidence, f"/evidence_refs/{n}")
     return NewItem(
@@ -100,6 +97,13 @@ def new_item(params: contract.ItemFields, title: str) -> NewItem:
     )
 
 
+def check_beginning(status: str) -> None:
+    """Raise `invalid_transition` for a status that no item begins with: judged after all that is common."""
+    if status not in ("open", "blocked"):
+        message = f"an item begins open or blocked, not {status}"
+        raise Refusal("invalid_transition", message, reason="create_status", status=status)
+
+
 @writes(contract.CREATE, creates=lambda result: result.item.id)
 def create(tx: Tx, call: Call, params: contract.CreateParams) -> contract.ItemResult:
     if not isinstance(params.completion_policy, SelfAttest):
@@ -108,6 +112,7 @@ def create(tx: Tx, call: Call, params: contract.CreateParams) -> contract.ItemRe
     new = new_item(params, params.title)
     if params.binding_id is not None:
         act_under(tx, scope_of(params), params.binding_id, None, "can_create")
+    check_beginning(params.status)
     item = changes.create(tx, scope_of(params), new, call.caller)
     changes.tell_ready(tx, item, call.caller)
     return contract.ItemResult(item=rows.record(tx, item))

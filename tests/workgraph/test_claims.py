@@ -10,9 +10,9 @@ import pytest
 
 from interlock.lifecycle.times import parse_rfc3339
 from tests.harness import Client, Refused, result_of, served
-from tests.ledger.common import head, now_of
+from tests.ledger.common import head, now_of, other_process
 
-from .common import at, claim, create, elapse, get, in_ms, link, owner, ready_ids, since, sql, stop_sweeper
+from .common import at, claim, create, elapse, get, in_ms, link, owner, ready_ids, since, sql, stop_sweeper, told
 
 YEAR_S: Final = 31_536_000
 
@@ -91,33 +91,33 @@ async def test_a_lease_outside_its_bounds_is_refused(tmp_path: Path, method: str
         assert taken["claim"]["lease_expires_at"] == end
 
 
-@pytest.mark.parametrize("kind", ["principal", "agent", "session", "mob", "label"])
-async def test_an_owner_is_given_in_either_form_and_never_changed(tmp_path: Path, kind: str) -> None:
+async def test_an_owner_is_given_in_either_form_and_never_changed(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
-        key = {"kind": kind, "id": "0199C3A2-7C11-7D4E-8A51-3F1D2B6C9E07"}
-        for given in ({"key": key, "display_name": "d"}, {**key, "display_name": "d"}):
-            taken = (await client.call("workgraph/claim", **at(await create(client)), owner=given))["item"]
-            assert taken["owner"] == taken["claim"]["owner"] == {"key": key, "display_name": "d"}
-        bare = (await client.call("workgraph/claim", **at(await create(client)), owner=key))["item"]
-        assert bare["owner"] == {"key": key}
+        for kind in ("principal", "agent", "session", "mob", "label"):
+            key = {"kind": kind, "id": "0199C3A2-7C11-7D4E-8A51-3F1D2B6C9E07"}
+            for given in ({"key": key, "display_name": "d"}, {**key, "display_name": "d"}):
+                taken = (await client.call("workgraph/claim", **at(await create(client)), owner=given))["item"]
+                assert taken["owner"] == taken["claim"]["owner"] == {"key": key, "display_name": "d"}
+            bare = (await client.call("workgraph/claim", **at(await create(client)), owner=key))["item"]
+            assert bare["owner"] == {"key": key}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({}, {"display_name": "d"}, {"kind": "agent"}, {"id": "a"}, {"key": {"kind": "agent"}}, "agent:a", None),
-        {"key": {"kind": "agent", "id": "a"}, "kind": "agent", "id": "a"},
-        {"key": {"kind": "team", "id": "a"}},
-        {"kind": "agent", "id": ""},
-    ],
-)
-async def test_an_owner_that_is_none_is_refused(tmp_path: Path, given: Any) -> None:
+NO_OWNERS: Final[list[Any]] = [
+    *({}, {"display_name": "d"}, {"kind": "agent"}, {"id": "a"}, {"key": {"kind": "agent"}}, "agent:a", None),
+    {"key": {"kind": "agent", "id": "a"}, "kind": "agent", "id": "a"},
+    {"key": {"kind": "team", "id": "a"}},
+    {"kind": "agent", "id": ""},
+]
+
+
+async def test_an_owner_that_is_none_is_refused(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
         item = await create(client)
-        for method, params in (("claim", at(item)), ("claim_next", {})):
-            refused = await client.refused(f"workgraph/{method}", **params, owner=given)
-            assert refused.code == "invalid_params"
-            assert refused.data["path"].startswith("/owner")
+        for given in NO_OWNERS:
+            for method, params in (("claim", at(item)), ("claim_next", {})):
+                refused = await client.refused(f"workgraph/{method}", **params, owner=given)
+                assert refused.code == "invalid_params", given
+                assert refused.data["path"].startswith("/owner")
         assert await get(client, item["id"]) == item
 
 
@@ -329,6 +329,17 @@ async def test_many_callers_over_some_ready_items_win_each_once(tmp_path: Path) 
         assert len(results) - len(won) == 5
 
 
+async def test_callers_of_two_processes_win_each_once_too(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as one, other_process(tmp_path) as two:
+        made = [(await create(one))["id"] for _ in range(20)]
+        started = [
+            client.start("workgraph/claim_next", owner=owner(str(n))) for n in range(12) for client in (one, two)
+        ]
+        results = [result_of(answer) for answer in await asyncio.gather(*started)]
+        assert sorted(result["item"]["id"] for result in results if "item" in result) == sorted(made)
+        assert (await one.call("workgraph/claim_next", owner=owner("a")))["as_of_seq"] == await head(one)
+
+
 ORDER: Final[list[dict[str, Any]]] = [
     {"priority": "high", "due_at": "2900-01-01T00:00:00Z"},
     {"priority": "high", "due_at": "2901-01-01T00:00:00Z"},
@@ -378,6 +389,31 @@ async def test_what_time_has_made_ready_stands_in_its_place_before_anyone_notice
         assert [one["item"]["id"] for one in taken if "item" in one] == expected
         assert await ready_ids(client) == []
         assert (await get(client, snoozed["id"]))["status"] == "open"
+
+
+async def test_what_a_command_finds_opened_is_told_once_whatever_it_does(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        await stop_sweeper()
+        blocker = await create(client, "blocker")
+        for method, causes in (
+            ("update", ["gate_opened"]),
+            ("claim", []),
+            ("block", []),
+            ("link", []),
+            ("evidence/add", ["gate_opened"]),
+        ):
+            item = await create(client, not_before="2999-01-01T00:00:00Z")
+            sql(daemon.state_dir, "UPDATE items SET not_before = 1, gate_at = 1 WHERE id = ?", item["id"])
+            more: dict[str, dict[str, Any]] = {
+                "update": {**at(item), "title": "u"},
+                "claim": {**at(item), "owner": owner("a")},
+                "block": at(item),
+                "link": {"kind": "blocks", "from_id": blocker["id"], "to_id": item["id"]},
+                "evidence/add": {"id": item["id"], "evidence": {"kind": "k", "id": "1"}},
+            }
+            await client.call(f"workgraph/{method}", **more[method])
+            found = await told(client, item["id"], "item_ready")
+            assert [event["data"]["cause"] for event in found] == causes, method
 
 
 async def test_an_elapsed_lease_does_not_make_ready_what_something_else_holds_back(tmp_path: Path) -> None:

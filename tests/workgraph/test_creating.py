@@ -7,12 +7,10 @@ import pwd
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from tests.harness import served
 from tests.ledger.common import head
 
-from .common import at, claim, create, get, since, told
+from .common import at, claim, create, get, since, target, told
 
 ME: Final = f"principal:{pwd.getpwuid(os.getuid()).pw_name}"
 GIVEN: Final[dict[str, Any]] = {
@@ -89,57 +87,75 @@ async def test_a_new_item_is_told_and_that_it_is_ready(tmp_path: Path) -> None:
         assert [event["type"] for event in await told(client, gated["id"])] == ["item_created"]
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "path"),
-    [
-        ({"title": " \t "}, "invalid_params", "/title"),
-        ({"title": ""}, "invalid_params", "/title"),
-        ({"title": None}, "invalid_params", "/title"),
-        ({"title": "t" * 1025}, "too_large", "/title"),
-        ({"title": "a\0b"}, "invalid_params", None),
-        ({"description": "d" * ((1 << 20) + 1)}, "too_large", "/description"),
-        ({"labels": ["a", ""]}, "invalid_params", "/labels/1"),
-        ({"labels": [str(n) for n in range(65)]}, "too_large", "/labels"),
-        ({"priority": "urgent"}, "invalid_params", "/priority"),
-        ({"status": "done"}, "invalid_params", "/status"),
-        ({"due_at": "tomorrow"}, "invalid_params", "/due_at"),
-        ({"failed_child_join_policy": "ignore"}, "invalid_params", "/failed_child_join_policy"),
-        ({"external_refs": [{"kind": "k", "id": str(n)} for n in range(65)]}, "too_large", "/external_refs"),
-        ({"external_refs": [{"kind": "k" * 65, "id": "1"}]}, "too_large", "/external_refs/0/kind"),
-        ({"external_refs": [{"kind": "k", "id": "1", "url": "u" * 2049}]}, "too_large", "/external_refs/0/url"),
-        ({"evidence_refs": [{"kind": "k", "id": str(n)} for n in range(257)]}, "too_large", "/evidence_refs"),
-        ({"evidence_refs": [{"kind": "k", "id": "1"}, {"kind": " ", "id": "1"}]}, "invalid_params",
-         "/evidence_refs/1/kind"),
-        ({"evidence_refs": [{"kind": "host_confirmation", "id": "1"}]}, "invalid_params", "/evidence_refs/0/kind"),
-        ({"evidence_refs": [{"kind": "k", "id": "1", "summary": "s" * 8193}]}, "too_large", "/evidence_refs/0/summary"),
-        ({"evidence_refs": [{"kind": "k", "id": "1", "label": "s" * 1025}]}, "too_large", "/evidence_refs/0/label"),
-        ({"evidence_refs": [{"kind": "k" * 257, "id": "1"}]}, "too_large", "/evidence_refs/0/kind"),
-        ({"completion_policy": {"kind": "host_confirmed"}}, "invalid_params", "/completion_policy"),
-        ({"completion_policy": {"kind": "reviewer_quorum", "threshold": 65}}, "invalid_params",
-         "/completion_policy/threshold"),
-        ({"completion_policy": {"kind": "reviewer_quorum", "threshold": 0}}, "invalid_params",
-         "/completion_policy/threshold"),
-        ({"completion_policy": {"kind": "anyone"}}, "invalid_params", "/completion_policy/kind"),
-        ({"realm_id": ""}, "invalid_params", "/realm_id"),
-        ({"lables": ["a"]}, "invalid_params", "/lables"),
-    ],
-)  # fmt: skip
-async def test_a_new_item_of_a_wrong_shape_is_refused_where_it_is_wrong(
-    tmp_path: Path, given: dict[str, Any], code: str, path: str | None
-) -> None:
+WRONG: Final[list[tuple[dict[str, Any], str, str | None]]] = [
+    ({"title": " \t "}, "invalid_params", "/title"),
+    ({"title": ""}, "invalid_params", "/title"),
+    ({"title": None}, "invalid_params", "/title"),
+    ({"title": "t" * 1025}, "too_large", "/title"),
+    ({"title": "a\0b"}, "invalid_params", None),
+    ({"description": "d" * ((1 << 20) + 1)}, "too_large", "/description"),
+    ({"labels": ["a", ""]}, "invalid_params", "/labels/1"),
+    ({"labels": [str(n) for n in range(65)]}, "too_large", "/labels"),
+    ({"priority": "urgent"}, "invalid_params", "/priority"),
+    ({"status": "done"}, "invalid_params", "/status"),
+    ({"due_at": "tomorrow"}, "invalid_params", "/due_at"),
+    ({"failed_child_join_policy": "ignore"}, "invalid_params", "/failed_child_join_policy"),
+    ({"external_refs": [{"kind": "k", "id": str(n)} for n in range(65)]}, "too_large", "/external_refs"),
+    ({"external_refs": [{"kind": "k" * 65, "id": "1"}]}, "too_large", "/external_refs/0/kind"),
+    ({"external_refs": [{"kind": "k", "id": "1", "url": "u" * 2049}]}, "too_large", "/external_refs/0/url"),
+    ({"evidence_refs": [{"kind": "k", "id": str(n)} for n in range(257)]}, "too_large", "/evidence_refs"),
+    (
+        {"evidence_refs": [{"kind": "k", "id": "1"}, {"kind": " ", "id": "1"}]},
+        "invalid_params",
+        "/evidence_refs/1/kind",
+    ),
+    ({"evidence_refs": [{"kind": "host_confirmation", "id": "1"}]}, "invalid_params", "/evidence_refs/0/kind"),
+    ({"evidence_refs": [{"kind": "k", "id": "1", "summary": "s" * 8193}]}, "too_large", "/evidence_refs/0/summary"),
+    ({"evidence_refs": [{"kind": "k", "id": "1", "label": "s" * 1025}]}, "too_large", "/evidence_refs/0/label"),
+    ({"evidence_refs": [{"kind": "k" * 257, "id": "1"}]}, "too_large", "/evidence_refs/0/kind"),
+    ({"completion_policy": {"kind": "host_confirmed"}}, "invalid_params", "/completion_policy"),
+    (
+        {"completion_policy": {"kind": "reviewer_quorum", "threshold": 65}},
+        "invalid_params",
+        "/completion_policy/threshold",
+    ),
+    (
+        {"completion_policy": {"kind": "reviewer_quorum", "threshold": 0}},
+        "invalid_params",
+        "/completion_policy/threshold",
+    ),
+    ({"completion_policy": {"kind": "anyone"}}, "invalid_params", "/completion_policy/kind"),
+    ({"realm_id": ""}, "invalid_params", "/realm_id"),
+    ({"lables": ["a"]}, "invalid_params", "/lables"),
+]
+"""What a new item may not be given, and where it is wrong."""
+
+
+async def test_a_new_item_of_a_wrong_shape_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
         before = await head(client)
-        refused = await client.refused("workgraph/create", **{"title": "t", **given})
-        assert refused.code == code
-        assert path is None or refused.data["path"] == path
+        for given, code, path in WRONG:
+            refused = await client.refused("workgraph/create", **{"title": "t", **given})
+            assert refused.code == code, given
+            assert path is None or refused.data["path"] == path
         assert await head(client) == before
 
 
-@pytest.mark.parametrize("status", ["in_progress", "completed", "cancelled", "failed"])
-async def test_no_item_begins_in_another_status(tmp_path: Path, status: str) -> None:
+async def test_no_item_begins_in_another_status_which_is_said_last(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
-        refused = await client.refused("workgraph/create", title="t", status=status)
-        assert (refused.code, refused.data["reason"]) == ("invalid_transition", "create_status")
+        observer = {"title": "t", "target": target("o"), "mode": "observe"}
+        goal = await client.call("workgraph/goal/create", **observer)
+        before = await head(client)
+        for status in ("in_progress", "completed", "cancelled", "failed"):
+            call = {"title": "t", "status": status}
+            for method, more in (("create", {}), ("goal/create", {"target": target("x")})):
+                refused = await client.refused(f"workgraph/{method}", **call, **more)
+                assert (refused.code, refused.data["reason"]) == ("invalid_transition", "create_status")
+                blank = await client.refused(f"workgraph/{method}", **{**call, **more, "title": " "})
+                assert blank.code == "invalid_params"
+            for binding, code in (("none", "not_found"), (goal["attention"]["binding_id"], "authority_missing")):
+                assert (await client.refused("workgraph/create", **call, binding_id=binding)).code == code
+        assert await head(client) == before
 
 
 async def test_what_is_exactly_as_large_as_allowed_is_stored(tmp_path: Path) -> None:

@@ -29,37 +29,34 @@ PATCHES: Final[list[tuple[str, Any, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "stored"), PATCHES)
-async def test_a_patch_changes_what_it_names_and_keeps_the_rest(
-    tmp_path: Path, name: str, value: Any, stored: Any
-) -> None:
+async def test_a_patch_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
-        item = await create(client, **{**GIVEN, "not_before": "2001-06-01T00:00:00Z"})
-        before = await head(client)
-        after = (await client.call("workgraph/update", **at(item), **{name: value}))["item"]
-        content = 2 if name in ("title", "description", "external_refs") else 1
-        moved = {"revision": 2, "content_revision": content, "updated_at": after["updated_at"]}
-        assert after == {**item, **moved, name: stored}
-        assert after == await get(client, item["id"])
-        told = {"bytes": len(stored)} if name == "description" else stored
-        event = ("item_updated", item["id"], {"revision": 2, "changed": {name: told}})
-        assert await since(client, before) == [event]
+        for name, value, stored in PATCHES:
+            item = await create(client, **{**GIVEN, "not_before": "2001-06-01T00:00:00Z"})
+            before = await head(client)
+            after = (await client.call("workgraph/update", **at(item), **{name: value}))["item"]
+            content = 2 if name in ("title", "description", "external_refs") else 1
+            moved = {"revision": 2, "content_revision": content, "updated_at": after["updated_at"]}
+            assert after == {**item, **moved, name: stored}
+            assert after == await get(client, item["id"])
+            told = {"bytes": len(stored)} if name == "description" else stored
+            event = ("item_updated", item["id"], {"revision": 2, "changed": {name: told}})
+            assert await since(client, before) == [event]
 
 
-@pytest.mark.parametrize("name", ["description", "labels", "due_at", "not_before", "snoozed_until", "external_refs"])
-async def test_null_clears(tmp_path: Path, name: str) -> None:
+async def test_null_clears(tmp_path: Path) -> None:
     async with served(tmp_path) as daemon, daemon.client() as client:
-        item = await create(client, **GIVEN)
-        before = await head(client)
-        after = (await client.call("workgraph/update", **at(item), **{name: None}))["item"]
-        assert name not in after
-        content = 2 if name in ("description", "external_refs") else 1
-        moved = {"revision": 2, "content_revision": content, "updated_at": after["updated_at"]}
-        assert after == {**{key: value for key, value in item.items() if key != name}, **moved}
-        data = {"revision": 2, "changed": {}, "cleared": [name]}
-        assert await since(client, before) == [("item_updated", item["id"], data)]
-        empty: Any = [] if name in ("labels", "external_refs") else None
-        assert (await client.call("workgraph/update", **at(after), **{name: empty}))["item"] == after
+        for name in ("description", "labels", "due_at", "not_before", "snoozed_until", "external_refs"):
+            item = await create(client, **GIVEN)
+            before = await head(client)
+            after = (await client.call("workgraph/update", **at(item), **{name: None}))["item"]
+            content = 2 if name in ("description", "external_refs") else 1
+            moved = {"revision": 2, "content_revision": content, "updated_at": after["updated_at"]}
+            assert after == {**{key: value for key, value in item.items() if key != name}, **moved}
+            data = {"revision": 2, "changed": {}, "cleared": [name]}
+            assert await since(client, before) == [("item_updated", item["id"], data)]
+            empty: Any = [] if name in ("labels", "external_refs") else None
+            assert (await client.call("workgraph/update", **at(after), **{name: empty}))["item"] == after
 
 
 async def test_everything_at_once_is_one_revision_and_one_event(tmp_path: Path) -> None:

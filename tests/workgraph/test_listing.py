@@ -152,7 +152,7 @@ async def test_a_page_has_as_much_as_is_asked_for(tmp_path: Path) -> None:
             for limit in (501, -1):
                 assert (await client.refused(f"workgraph/{method}", limit=limit)).code == "limit_out_of_range"
             empty = await client.call(f"workgraph/{method}", realm_id="other")
-            assert (empty["items"], empty["has_more"]) == ([], False)
+            assert (empty["items"], empty["has_more"], empty["as_of_seq"]) == ([], False, await head(client))
 
 
 async def test_pages_go_on_where_they_were_whatever_changes_meanwhile(tmp_path: Path) -> None:
@@ -188,6 +188,14 @@ async def test_every_page_of_what_is_ready_is_judged_at_its_own_instant(tmp_path
         page = await client.call("workgraph/ready", cursor=page["next_cursor"])
         assert [item["id"] for item in page["items"]] == [made[3]["id"]]
         assert page["has_more"] is False
+
+
+async def test_pages_go_on_behind_a_deadline_of_any_year(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        years = ("0001", "1900", "1969", "1970", "9999")
+        made = [(await create(client, due_at=f"{year}-01-01T00:00:00Z"))["id"] for year in years]
+        found = await pages(client, "ready", limit=1)
+        assert [page["items"][0]["id"] for page in found] == made
 
 
 def forged(key: Any, mark: bytes = b"") -> str:
@@ -229,7 +237,7 @@ async def test_a_made_up_cursor_is_refused_or_harmless(tmp_path: Path, method: s
         real = (await client.call(f"workgraph/{method}", limit=1))["next_cursor"]
         mark = base64.urlsafe_b64decode(real + "=" * (-len(real) % 4))[:8]
         strange: list[Any] = [
-            *(None, 1, "x", [], {}, [1], [[1, 2], "x"], [1.5, "x"], ["1", "x"], [2**63, "x"], [-(2**63), "x"]),
+            *(None, 1, "x", [], {}, [1], [[1, 2], "x"], [1.5, "x"], ["1", "x"], [2**63, "x"]),
             *([1, 1], [1, None], [1, 1, 1, 1], [2**63, 1, 1, "x"], [1, 1, 2**64, "x"], [None, 1, 1, "x"], [True, "x"]),
         ]
         cursors = [forged(key, mark) for key in strange] + [
