@@ -1,10 +1,12 @@
-"""Page cursors: opaque to the client, and good only for the query that they came from (contract README)."""
+"""Pages: how much is in one, and the cursor to the next, which is opaque to the client and good only for the query that
+it came from (contract README)."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -15,6 +17,8 @@ from .limits import PAGE_BYTES, PAGE_DEFAULT
 _encode = msgspec.json.Encoder().encode
 _PAGING = {"limit", "cursor"}
 _ROW_IDS = range(2**63)
+Row = TypeVar("Row")
+Record = TypeVar("Record")
 
 
 def limit_of(params: Any) -> int:
@@ -53,11 +57,36 @@ def _mark(method: str, params: msgspec.Struct) -> bytes:
     return sha256(_encode((method, filters))).digest()[:8]
 
 
-def fitting(items: list[Any]) -> int:
-    """How many of the items fit into a page of 4 MiB; at least one of any."""
-    total = 0
-    for n, item in enumerate(items):
-        total += len(_encode(item))
-        if n and total > PAGE_BYTES:
-            return n
-    return len(items)
+class Tail(TypedDict):
+    """The ends of a page, as `PageResult` has them."""
+
+    has_more: bool
+    next_cursor: str | None
+
+
+def tail(method: str, params: msgspec.Struct, key: object) -> Tail:
+    """How a page ends that goes on behind `key`; None is the end of all."""
+    if key is None:
+        return {"has_more": False, "next_cursor": None}
+    return {"has_more": True, "next_cursor": next_cursor(method, params, key)}
+
+
+def page(
+    found: Iterable[Row], limit: int, record: Callable[[Row], Record], key_of: Callable[[Row], object]
+) -> tuple[list[Record], object]:
+    """The records that make a page, `limit` and 4 MiB at most but never less than one of any.
+
+    Beside them the key of the last one where there is more behind it; None at the end of what was found.
+    """
+    made: list[Record] = []
+    size, key = 0, None
+    for row in found:
+        if len(made) == limit:
+            return made, key
+        one = record(row)
+        size += len(_encode(one))
+        if made and size > PAGE_BYTES:
+            return made, key
+        made.append(one)
+        key = key_of(row)
+    return made, None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
-from interlock.lifecycle.mail import LedgerRow, Presence
+from interlock.lifecycle.mail import Presence
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.times import parse_rfc3339, rfc3339
 from interlock.protocol import ledger_mail as contract
@@ -18,6 +18,8 @@ from interlock.stores.presence import need_attached
 from interlock.stores.tx import Snapshot, Tx
 
 from ..dispatch import Call, content, reads, writes, writes_once
+
+ROW_ID: Final = attrgetter("id")
 
 
 @writes_once(contract.SEND)
@@ -112,20 +114,14 @@ def query(snap: Snapshot, call: Call, params: contract.QueryParams) -> contract.
     before = paging.key_of(contract.QUERY.name, params, int)
     wanted = listing.Filter(**{name: getattr(params, name) for name in listing.Filter._fields})
     found = listing.query(snap, wanted, before, limit)
-    rows, key = _fit(found.rows, found.next_before)
+    rows, key = paging.page(found.rows, limit, messages.record, ROW_ID)
+    if key is None:
+        key = found.next_before
     return contract.QueryResult(
         rows=rows,
-        has_more=key is not None,
         as_of_seq=snap.head(),
-        next_cursor=None if key is None else paging.next_cursor(contract.QUERY.name, params, key),
+        **paging.tail(contract.QUERY.name, params, key),
     )
-
-
-def _fit(found: Sequence[Mail], key: int | None) -> tuple[list[LedgerRow], int | None]:
-    """The records that fit into a page, and the key behind the last of them."""
-    rows = [messages.record(mail) for mail in found]
-    count = paging.fitting(rows)
-    return rows[:count], key if count == len(rows) else found[count - 1].id
 
 
 @reads(contract.TASK)
@@ -133,13 +129,12 @@ def task(snap: Snapshot, call: Call, params: contract.TaskParams) -> contract.Ta
     limit = paging.limit_of(params)
     after = paging.key_of(contract.TASK.name, params, int) or 0
     found, verdict = listing.of_task(snap, params.task, after, limit + 1)
-    rows, key = _fit(found[:limit], found[limit - 1].id if len(found) > limit else None)
+    rows, key = paging.page(found, limit, messages.record, ROW_ID)
     return contract.TaskResult(
         rows=rows,
         verdict=verdict,
-        has_more=key is not None,
         as_of_seq=snap.head(),
-        next_cursor=None if key is None else paging.next_cursor(contract.TASK.name, params, key),
+        **paging.tail(contract.TASK.name, params, key),
     )
 
 
@@ -148,17 +143,16 @@ def depth(snap: Snapshot, call: Call, params: contract.DepthParams) -> contract.
     limit = paging.limit_of(params)
     after = paging.key_of(contract.DEPTH.name, params, str) or ""
     found = [listing.depth(snap, params.role)] if params.role else listing.depths(snap, after, limit + 1)
-    page = [
-        contract.Depth(**one._replace(oldest_queued_at=messages.at(one.oldest_queued_at))._asdict())  # type: ignore[arg-type]
-        for one in found[:limit]
-    ]
-    more = len(found) > limit
+    page, key = paging.page(found, limit, _depth, attrgetter("role"))
     return contract.DepthResult(
         depths=page,
-        has_more=more,
         as_of_seq=snap.head(),
-        next_cursor=paging.next_cursor(contract.DEPTH.name, params, page[-1].role) if more else None,
+        **paging.tail(contract.DEPTH.name, params, key),
     )
+
+
+def _depth(one: listing.DepthOf) -> contract.Depth:
+    return contract.Depth(**one._replace(oldest_queued_at=messages.at(one.oldest_queued_at))._asdict())  # type: ignore[arg-type]
 
 
 def _row(moved: tuple[Mail, bool]) -> contract.RowResult:

@@ -46,14 +46,11 @@ def list_members(snap: Snapshot, call: Call, params: contract.MemberListParams) 
     limit = paging.limit_of(params)
     after = paging.key_of(contract.MEMBER_LIST.name, params, PAGE_KEY) or ("", "")
     found = members.page(snap, params.mob_id, params.status, after, limit + 1)
-    page = [members.record(row) for row in found[:limit]]
-    count = paging.fitting(page)
-    more = len(found) > count
+    page, key = paging.page(found, limit, members.record, lambda row: row.id)
     return contract.MemberPage(
-        members=page[:count],
-        has_more=more,
+        members=page,
         as_of_seq=snap.head(),
-        next_cursor=paging.next_cursor(contract.MEMBER_LIST.name, params, found[count - 1].id) if more else None,
+        **paging.tail(contract.MEMBER_LIST.name, params, key),
     )
 
 

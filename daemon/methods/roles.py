@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from msgspec import UNSET, structs
 
 from interlock.lifecycle.mail import DAEMON
@@ -31,15 +33,12 @@ def upsert(tx: Tx, call: Call, params: contract.RoleUpsertParams) -> contract.Ro
 def list_roles(snap: Snapshot, call: Call, params: contract.RoleListParams) -> contract.RoleListResult:
     limit = paging.limit_of(params)
     after = paging.key_of(contract.ROLE_LIST.name, params, str) or ""
-    page = roles.page(snap, after, limit + 1)
-    count = paging.fitting(page[:limit])
+    found = roles.page(snap, after, limit + 1)
+    page, key = paging.page(found, limit, lambda info: info, lambda info: info.role.name)
     return contract.RoleListResult(
-        roles=page[:count],
-        has_more=len(page) > count,
+        roles=page,
         as_of_seq=snap.head(),
-        next_cursor=paging.next_cursor(contract.ROLE_LIST.name, params, page[count - 1].role.name)
-        if len(page) > count
-        else None,
+        **paging.tail(contract.ROLE_LIST.name, params, key),
     )
 
 
@@ -108,14 +107,12 @@ def list_faults(snap: Snapshot, call: Call, params: contract.FaultListParams) ->
     limit = paging.limit_of(params)
     after = paging.key_of(contract.FAULT_LIST.name, params, int) or 0
     about = {name: getattr(params, name) for name in ("task_id", "session_id", "role", "kind", "state")}
-    page = faults.page(snap, after=after, limit=limit + 1, **about)
-    count = paging.fitting([fault for _, fault in page[:limit]])
-    more = len(page) > count
+    found = faults.page(snap, after=after, limit=limit + 1, **about)
+    page, key = paging.page(found, limit, itemgetter(1), itemgetter(0))
     return contract.FaultListResult(
-        faults=[fault for _, fault in page[:count]],
-        has_more=more,
+        faults=page,
         as_of_seq=snap.head(),
-        next_cursor=paging.next_cursor(contract.FAULT_LIST.name, params, page[count - 1][0]) if more else None,
+        **paging.tail(contract.FAULT_LIST.name, params, key),
     )
 
 
