@@ -2,94 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from interlock.daemon import chores
 from interlock.lifecycle.times import parse_rfc3339
 from tests.e2e.support import until
-from tests.harness import Client, Served, Spawned, served, spawned
+from tests.harness import Client, Spawned, served, spawned
 from tests.ledger.common import feed, head, now_of, until_event, until_past
 
 from .common import claim, create, get, in_ms, owner, ready_ids, sql, target, told
-
-HOUR_MS: Final = 3_600_000
-TIMED: Final = ("item_released", "item_ready", "item_overdue", "attention_resumed")
-
-
-async def paused(client: Client, name: str, until: str, **scope: Any) -> dict[str, Any]:
-    """A goal of this target, paused until then; its binding."""
-    made = (await client.call("workgraph/goal/create", title="t", target=target(name), **scope))["attention"]
-    pause = {"binding_id": made["binding_id"], "expected_revision": 1, "until": until}
-    binding: dict[str, Any] = (await client.call("workgraph/attention/pause", **pause, **scope))["attention"]
-    return binding
-
-
-async def swept(client: Client) -> None:
-    """Until a pass has been made that began after this: its last chore has done what is due since now."""
-    mark = await paused(client, f"mark {await head(client)}", "2001-01-01T00:00:00Z", realm_id="mark")
-    await until_event(client, subjects=[mark["binding_id"]], types=["attention_resumed"])
-
-
-def age(state_dir: Path, ms: int = HOUR_MS) -> None:
-    """Let so much time pass for every lease, gate, deadline and pause."""
-    for table, columns in (
-        ("items", ("lease_expires_at", "not_before", "snoozed_until", "gate_at", "due_at", "overdue_at")),
-        ("attention", ("paused_until",)),
-    ):
-        sql(state_dir, f"UPDATE {table} SET {', '.join(f'{name} = {name} - {ms}' for name in columns)}")
-    sql(state_dir, f"UPDATE items SET due_order = due_order - {ms} WHERE due_at IS NOT NULL")
-
-
-async def timed(client: Client) -> Counter[tuple[str, str, str | None]]:
-    """How often each thing that time does was told: type, subject, cause. The marks of `swept` do not count."""
-    events = [event for event in await feed(client, types=list(TIMED)) if event["realm_id"] != "mark"]
-    by_time = [event for event in events if event["data"].get("cause") not in ("created", "released")]
-    return Counter((event["type"], event["subject"], event["data"].get("cause")) for event in by_time)
-
-
-class Due:
-    """One thing of each kind that comes due at the same time, and what is to be told of them."""
-
-    def __init__(self, lease: str, gate: str, due: str, pause: str) -> None:
-        self.expected = Counter(
-            {
-                ("item_released", lease, "lease_expired"): 1,
-                ("item_ready", lease, "lease_expired"): 1,
-                ("item_ready", gate, "gate_opened"): 1,
-                ("item_overdue", due, None): 1,
-                ("attention_resumed", pause, "pause_elapsed"): 1,
-            }
-        )
-
-    @classmethod
-    async def make(cls, client: Client, ms: int, name: str = "a", **scope: Any) -> Due:
-        """Such things, due in so many ms."""
-        lease, gate, due = [await create(client, **scope) for _ in range(3)]
-        at = await in_ms(client, ms)
-        await claim(client, lease, name, lease_expires_at=at, **scope)
-        patch = {"expected_revision": 1, **scope}
-        await client.call("workgraph/update", id=gate["id"], not_before=at, **patch)
-        await client.call("workgraph/update", id=due["id"], due_at=at, **patch)
-        binding = await paused(client, name, at, **scope)
-        return cls(lease["id"], gate["id"], due["id"], binding["binding_id"])
-
-
-async def until_told(client: Client, *things: Due) -> None:
-    """Until each was told, and a pass more: once, and nothing else."""
-    expected: Counter[tuple[str, str, str | None]] = Counter()
-    for due in things:
-        expected += due.expected
-    for type_, subject, _ in expected:
-        await until_event(client, subjects=[subject], types=[type_])
-    await swept(client)
-    assert await timed(client) == expected
+from .due import HOUR_MS, TIMED, Due, age, paused, swept, timed, until_told
 
 
 async def test_a_lease_a_gate_a_deadline_and_a_pause_are_told_when_they_come(tmp_path: Path) -> None:
@@ -420,91 +346,6 @@ async def test_every_new_due_time_wakes_a_sweeper_that_has_long_to_wait(tmp_path
             event = await until_event(client, start, types=list(TIMED))
             if event["data"].get("cause") == "created":  # of a goal, which is ready besides
                 await until_event(client, event["seq"], types=list(TIMED))
-
-
-class StepClock:
-    """The machine's clocks, of which the wall clock can be set."""
-
-    def __init__(self) -> None:
-        self.step_ms = 0
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000 + self.step_ms
-
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> StepClock:
-    """The clock of every daemon that is started in this loop."""
-    found = StepClock()
-    monkeypatch.setattr("interlock.daemon.app.SystemClock", lambda: found)
-    return found
-
-
-async def test_a_wall_clock_that_is_turned_back_neither_ends_nor_prolongs_a_lease(
-    tmp_path: Path, clock: StepClock
-) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        held = await claim(client, await create(client), lease_seconds=60)
-        running = await claim(client, await create(client), lease_seconds=1)
-        before = await now_of_store(daemon)
-        clock.step_ms -= HOUR_MS
-        assert await now_of_store(daemon) >= before
-        fresh = await claim(client, await create(client), lease_seconds=1)
-        assert fresh["item"]["claim"]["claimed_at"] >= running["item"]["claim"]["claimed_at"]
-        for one in (running, fresh):
-            ended = await until_event(client, subjects=[one["item"]["id"]], types=["item_released"])
-            assert ended["data"]["lease_expires_at"] == one["item"]["claim"]["lease_expires_at"]
-        await swept(client)
-        assert (await get(client, held["item"]["id"]))["claim"] == held["item"]["claim"]
-
-
-async def now_of_store(daemon: Served) -> int:
-    """The instant at which the store judges."""
-    return await daemon.app.services.database.read(lambda snap: snap.now)
-
-
-async def test_a_clock_that_was_turned_back_while_nobody_ran_does_not_stop_time(
-    tmp_path: Path, clock: StepClock
-) -> None:
-    """The feed is ahead of the wall clock then, and a lease of a second would last as long as that."""
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        held = await claim(client, await create(client), lease_seconds=60)
-        running = await claim(client, await create(client), lease_seconds=2)
-    clock.step_ms -= HOUR_MS
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        fresh = await claim(client, await create(client), lease_seconds=1)
-        assert fresh["item"]["claim"]["claimed_at"] >= running["item"]["claim"]["claimed_at"]
-        for one in (running, fresh):
-            await until_event(client, subjects=[one["item"]["id"]], types=["item_released"])
-        assert (await get(client, held["item"]["id"]))["claim"] == held["item"]["claim"]
-
-
-async def test_a_machine_that_slept_ends_what_has_elapsed_and_fences_hold(tmp_path: Path, clock: StepClock) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client:
-        thing = await Due.make(client, HOUR_MS)
-        held = await claim(client, await create(client), "b", lease_seconds=7200)
-        item_id = next(subject for type_, subject, _ in thing.expected if type_ == "item_released")
-        clock.step_ms += HOUR_MS
-        late = await client.refused("workgraph/close", id=item_id, expected_revision=2, fence=1)
-        assert late.code == "stale_lease"
-        await until_told(client, thing)
-        assert (await get(client, held["item"]["id"]))["claim"] == held["item"]["claim"]
-
-
-async def test_a_wait_for_the_end_of_a_lease_looks_again_when_the_machine_has_slept(
-    tmp_path: Path, clock: StepClock
-) -> None:
-    async with served(tmp_path) as daemon, daemon.client() as client, daemon.client() as waiter:
-        await claim(client, await create(client), lease_seconds=7200)
-        wanted = {"lease_ending": {"within_ms": HOUR_MS + 60_000}}
-        waiting = waiter.start("daemon/wait", filter=wanted, timeout_ms=60_000)
-        await client.call("daemon/ping")
-        clock.step_ms += HOUR_MS
-        await daemon.app.services.tell("suspend", {"gap_ms": HOUR_MS})  # as the sweeper does that notices it
-        assert (await waiting)["result"]["matched"] == ["lease_ending"]
 
 
 async def test_the_due_time_of_what_another_process_writes_is_noticed(tmp_path: Path) -> None:
