@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from interlock.lifecycle.refusal import Refusal
 from interlock.protocol import ledger_feed as contract
+from interlock.protocol import paging
 from interlock.protocol.limits import SUBSCRIPTIONS
 from interlock.stores import cursors, feed, moves, roles
 from interlock.stores.feed import FeedFilter
@@ -17,44 +19,54 @@ from ..dispatch import Call, on_loop, reads, writes
 from ..services import COMPARED
 from ..subscriptions import Subscription
 
+Result = TypeVar("Result")
 PUBLISHED: Final = ("turn_end_without_complete", "delivery_blocked", "handoff")
 TYPES: Final = tuple(name for names in contract.EVENT_TYPES.values() for name in names)
 
 
 def feed_filter(wanted: contract.EventFilter, prefix: str = "") -> FeedFilter:
     """The store's filter. Raises `invalid_params` with the nearest for an unknown type or family."""
-    _known(wanted.types, TYPES, f"{prefix}/types")
-    _known(wanted.families, tuple(contract.EVENT_TYPES), f"{prefix}/families")
+    check_known(wanted.types, TYPES, f"{prefix}/types")
+    check_known(wanted.families, tuple(contract.EVENT_TYPES), f"{prefix}/families")
     return FeedFilter(
-        types=_any_of(wanted.types),
-        families=_any_of(wanted.families),
-        roles=_any_of(wanted.roles),
-        subjects=_any_of(wanted.subjects),
+        types=any_of(wanted.types),
+        families=any_of(wanted.families),
+        roles=any_of(wanted.roles),
+        subjects=any_of(wanted.subjects),
     )
 
 
-def _any_of(values: list[str] | None) -> tuple[str, ...] | None:
+def any_of(values: list[str] | None) -> tuple[str, ...] | None:
+    """Values of a filter as the store has them; None is all."""
     return None if values is None else tuple(values)
 
 
-def _known(given: list[str] | None, known: tuple[str, ...], path: str) -> None:
+def check_known(given: list[str] | None, known: tuple[str, ...], path: str) -> None:
+    """Raise `invalid_params` with the nearest for a word that is not known."""
     for n, word in enumerate(given or ()):
         if word not in known:
             near = difflib.get_close_matches(word, known, 1, 0) or known
             raise Refusal("invalid_params", f"there is no {word}", path=f"{path}/{n}", expected=near[0])
 
 
-@reads(contract.SINCE)
-def since(snap: Snapshot, call: Call, params: contract.EventsSinceParams) -> contract.EventsSinceResult:
-    after = snap.floor() if params.after_seq is None else params.after_seq
-    page = feed.events_since(snap, after, feed_filter(params.filter), params.limit or 100)
-    return contract.EventsSinceResult(
+def events_page(result: Callable[..., Result], snap: Snapshot, params: Any, wanted: FeedFilter) -> Result:
+    """A page of the feed above the params' `after_seq`, of which absent is the oldest event kept.
+
+    Raises `cursor_expired`, `cursor_ahead`.
+    """
+    page = feed.events_since(snap, params.after_seq, wanted, paging.limit_of(params))
+    return result(
         events=list(page.events),
         scanned_seq=page.scanned_seq,
         has_more=page.has_more,
         as_of_seq=page.head,
         floor=page.floor,
     )
+
+
+@reads(contract.SINCE)
+def since(snap: Snapshot, call: Call, params: contract.EventsSinceParams) -> contract.EventsSinceResult:
+    return events_page(contract.EventsSinceResult, snap, params, feed_filter(params.filter))
 
 
 @reads(contract.HEAD)

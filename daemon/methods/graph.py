@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-
 from msgspec import structs
 
-from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.times import rfc3339
 from interlock.protocol import paging
 from interlock.protocol import workgraph_graph as contract
 from interlock.protocol.ledger_feed import EVENT_TYPES
 from interlock.protocol.workgraph import ItemParams
-from interlock.stores import feed
 from interlock.stores.feed import FeedFilter
 from interlock.stores.tx import Snapshot, Tx
 from interlock.stores.workgraph import bindings, edges, explaining, listing, rows, snapshots
 from interlock.stores.workgraph.scope import FAMILY
 
 from ..dispatch import Call, reads, writes
+from .feed import any_of, check_known, events_page
 from .items import LIST_KEY, filled, scope_of, wrong
 
 
@@ -70,23 +67,12 @@ def snapshot(snap: Snapshot, call: Call, params: contract.SnapshotParams) -> con
 
 @reads(contract.EVENTS)
 def events(snap: Snapshot, call: Call, params: contract.EventsParams) -> contract.EventsResult:
-    for n, word in enumerate(params.types or ()):
-        if word not in EVENT_TYPES[FAMILY]:
-            near = difflib.get_close_matches(word, EVENT_TYPES[FAMILY], 1, 0) or EVENT_TYPES[FAMILY]
-            raise Refusal("invalid_params", f"there is no {word}", path=f"/types/{n}", expected=near[0])
+    check_known(params.types, EVENT_TYPES[FAMILY], "/types")
     wanted = FeedFilter(
-        types=None if params.types is None else tuple(params.types),
+        types=any_of(params.types),
         families=(FAMILY,),
-        subjects=None if params.subjects is None else tuple(params.subjects),
+        subjects=any_of(params.subjects),
         realm_id=params.realm_id,
         namespace=params.namespace,
     )
-    after = snap.floor() if params.after_seq is None else params.after_seq
-    page = feed.events_since(snap, after, wanted, paging.limit_of(params))
-    return contract.EventsResult(
-        events=list(page.events),
-        scanned_seq=page.scanned_seq,
-        has_more=page.has_more,
-        as_of_seq=page.head,
-        floor=page.floor,
-    )
+    return events_page(contract.EventsResult, snap, params, wanted)
