@@ -254,21 +254,22 @@ class Script:
 
     async def claim_next(self, graph: Graph) -> None:
         """Take the first that is ready, or that settling makes ready."""
-        result = await self.client.call("workgraph/claim_next", owner=owner("b"))
+        labels = self.random.choice([[], [], ["a"], ["a", "b"]])
+        result = await self.client.call("workgraph/claim_next", owner=owner("b"), labels=labels)
         decided = [
             item["id"]
             for item in sorted(graph.items.values(), key=lambda one: (one["created_at"], one["id"]))
             if item["join_state"].startswith("propagate")
-            and (item["status"] == "open" or item["id"] in self.lapsed & graph.items.keys())
+            and (item["status"] == "open" or item["id"] in self.lapsed)
+            and set(labels) <= set(item.get("labels", []))
         ]
         assert result.get("settled_ids", []) == decided
         self.lapsed -= set(decided)
-        if "item" in result:
-            self.lapsed.discard(result["item"]["id"])
-            if not decided:
-                assert result["item"]["id"] == graph.ready()[0]
-        elif not decided:
-            assert graph.ready() == []
+        taken = [result["item"]["id"]] if "item" in result else []
+        self.lapsed -= set(taken)
+        if not decided:
+            carry = [one for one in graph.ready() if set(labels) <= set(graph.items[one].get("labels", []))]
+            assert taken == carry[:1]
 
     async def let_lapse(self, graph: Graph) -> None:
         """Let a lease end before anyone notices."""
