@@ -11,12 +11,12 @@ from interlock.protocol.ledger_feed import EVENT_TYPES
 from interlock.protocol.workgraph import ItemParams
 from interlock.stores.feed import FeedFilter
 from interlock.stores.tx import Snapshot, Tx
-from interlock.stores.workgraph import bindings, edges, explaining, listing, rows, snapshots
+from interlock.stores.workgraph import edges, explaining, listing, rows, snapshots
 from interlock.stores.workgraph.scope import FAMILY
 
 from ..dispatch import Call, reads, writes
 from .feed import any_of, check_known, events_page
-from .items import LIST_KEY, filled, scope_of, wrong
+from .items import LIST_KEY, scope_of, wrong
 
 
 @reads(contract.EXPLAIN)
@@ -44,10 +44,9 @@ def snapshot(snap: Snapshot, call: Call, params: contract.SnapshotParams) -> con
     statuses = listing.statuses_of(params.statuses, params.include_terminal)
     wanted = listing.Wanted(statuses, tuple(dict.fromkeys(params.labels)))
     after = paging.key_of(contract.SNAPSHOT.name, params, LIST_KEY)
-    scanned = listing.page(snap, scope_of(params), wanted, after, paging.limit_of(params))
-    items, last = filled(snap, scanned.items, len(scanned.items))
-    found = scanned.items[: len(items)]
-    key = scanned.next_key if last is None else listing.key_of(last)
+    limit = paging.limit_of(params)
+    scanned = listing.page(snap, scope_of(params), wanted, after, limit)
+    parts, key = paging.page(scanned.items, limit, lambda item: snapshots.part(snap, item, wanted), listing.key_of)
     head = snap.head()
     return contract.SnapshotResult(
         realm_id=params.realm_id,
@@ -55,13 +54,12 @@ def snapshot(snap: Snapshot, call: Call, params: contract.SnapshotParams) -> con
         all_namespaces=False,
         captured_at=rfc3339(snap.now),
         event_high_water_mark=head,
-        items=items,
-        edges=snapshots.edges_of(snap, found, wanted),
-        attention=[bindings.record(snap, row) for row in snapshots.attention_of(snap, found)],
-        ready_item_ids=snapshots.ready_ids(found, snap.now),
-        has_more=key is not None,
+        items=[part.item for part in parts],
+        edges=[edge for part in parts for edge in part.edges],
+        attention=[binding for part in parts for binding in part.attention],
+        ready_item_ids=[part.item.id for part in parts if part.ready],
         as_of_seq=head,
-        next_cursor=None if key is None else paging.next_cursor(contract.SNAPSHOT.name, params, key),
+        **paging.tail(contract.SNAPSHOT.name, params, scanned.next_key if key is None else key),
     )
 
 

@@ -58,12 +58,17 @@ def find_ends(tx: Tx, scope: Scope, kind: EdgeKind, from_id: str, to_id: str) ->
 
 def record(ends: Ends, on_failure: OnFailure | None, created_at: int) -> Edge:
     """The edge as results show it."""
+    return shown(ends.source, ends.kind, ends.target.id, on_failure, created_at)
+
+
+def shown(source: Item, kind: EdgeKind, to_id: str, on_failure: OnFailure | None, created_at: int) -> Edge:
+    """The edge to an item of which no more than its id is known."""
     return Edge(
-        realm_id=ends.source.realm_id,
-        namespace=ends.source.namespace,
-        kind=ends.kind,
-        from_id=ends.source.id,
-        to_id=ends.target.id,
+        realm_id=source.realm_id,
+        namespace=source.namespace,
+        kind=kind,
+        from_id=source.id,
+        to_id=to_id,
         on_failure=on_failure,
         created_at=rfc3339(created_at),
     )

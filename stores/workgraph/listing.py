@@ -60,11 +60,12 @@ class Wanted(NamedTuple):
 
     def lets_through(self, item: Item) -> bool:
         """The same choice for an item at hand."""
-        return (
-            item.status in self.statuses
-            and (not self.labels or set(self.labels) <= set(rows.labels_of(item)))
-            and (self.owner is None or (item.owner_kind, item.owner_id) == (self.owner.kind, self.owner.id))
-        )
+        held = self.owner is None or (item.owner_kind, item.owner_id) == (self.owner.kind, self.owner.id)
+        return held and self.admits(item.status, item.labels)
+
+    def admits(self, status: Status, labels: str | None) -> bool:
+        """The same choice by status and labels alone; the labels are as the row has them."""
+        return status in self.statuses and (not self.labels or set(self.labels) <= set(rows.labels_in(labels)))
 
 
 def statuses_of(given: Sequence[Status], include_terminal: bool) -> tuple[Status, ...]:

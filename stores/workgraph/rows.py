@@ -139,7 +139,12 @@ def _labels(text: str) -> tuple[str, ...]:
 
 def labels_of(item: Item) -> tuple[str, ...]:
     """Its labels, sorted."""
-    return () if item.labels is None else _labels(item.labels)
+    return labels_in(item.labels)
+
+
+def labels_in(column: str | None) -> tuple[str, ...]:
+    """The labels that a row has, sorted."""
+    return () if column is None else _labels(column)
 
 
 def confirmations_of(item: Item) -> Confirmations:

@@ -1,45 +1,49 @@
-"""What belongs to a page of items: their edges, who attends to them, which are ready (contract workgraph 6)."""
+"""What a snapshot shows of an item: itself, the edges out of it, who attends to it (contract workgraph 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from interlock.lifecycle import readiness
-from interlock.lifecycle.work import Edge
+from interlock.lifecycle.attention import AttentionBinding
+from interlock.lifecycle.work import Edge, WorkItem
 
 from ..tx import Snapshot
 from . import bindings, edges, rows
-from .bindings import Binding
-from .edges import Ends
 from .listing import Wanted
 from .rows import Item
 
-OUT_OF: Final = "SELECT kind, to_item, on_failure, created_at FROM edges WHERE from_item = ? ORDER BY kind, to_item"
+# CROSS JOIN: along the edges. Of the item at the other end no more is read than the filter needs.
+OUT_OF: Final = (
+    "SELECT e.kind, e.on_failure, e.created_at, i.id, i.status, i.labels"
+    " FROM edges AS e CROSS JOIN items AS i ON i.n = e.to_item WHERE e.from_item = ? ORDER BY e.kind, e.to_item"
+)
 ATTENTION: Final = f"SELECT {bindings.COLUMNS} FROM attention WHERE item = ? ORDER BY updated_at, binding_id"
 
 
-def edges_of(snap: Snapshot, items: Sequence[Item], wanted: Wanted) -> list[Edge]:
-    """The edges out of these items whose other end the filter lets through: over all pages, each edge once."""
-    known = {item.n: item for item in items}
-    found = []
-    for item in items:
-        for kind, to_n, on_failure, created_at in snap.execute(OUT_OF, (item.n,)):
-            other = known.get(to_n) or rows.by_n(snap, to_n)
-            if wanted.lets_through(other):
-                found.append(edges.record(Ends(kind, item, other), on_failure, created_at))
-    return found
+class Part(NamedTuple):
+    """All that a page has of one item."""
+
+    item: WorkItem
+    edges: list[Edge]
+    attention: list[AttentionBinding]
+    ready: bool
 
 
-def ready_ids(items: Sequence[Item], now: int) -> list[str]:
-    """Those of the items that are ready, judged on the full graph."""
-    return [
-        item.id
-        for item in items
-        if readiness.is_ready(item.phase(now), item.unresolved_blockers, item.join_state, item.gate_at, now)
-    ]
+def part(snap: Snapshot, item: Item, wanted: Wanted) -> Part:
+    """An item with the edges out of it whose other end the filter lets through, and its bindings of every status.
 
-
-def attention_of(snap: Snapshot, items: Sequence[Item]) -> list[Binding]:
-    """The bindings of the items, of every status."""
-    return [row for item in items for row in bindings.rows_of(snap, ATTENTION, item.n)]
+    So over all pages each edge comes once. Whether it is ready is judged on the full graph.
+    """
+    return Part(
+        item=rows.record(snap, item),
+        edges=[
+            edges.shown(item, kind, to_id, on_failure, created_at)
+            for kind, on_failure, created_at, to_id, status, labels in snap.execute(OUT_OF, (item.n,))
+            if wanted.admits(status, labels)
+        ],
+        attention=[bindings.record(snap, row) for row in bindings.rows_of(snap, ATTENTION, item.n)],
+        ready=readiness.is_ready(
+            item.phase(snap.now), item.unresolved_blockers, item.join_state, item.gate_at, snap.now
+        ),
+    )

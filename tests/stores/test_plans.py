@@ -35,7 +35,7 @@ ALLOWED: Final = {
     "workgraph.queue.OPENED": "sorts what time has made ready since the last sweep, and walks the labels it is given",
     "workgraph.queue.ELAPSED": "sorts what time has made ready since the last sweep, and walks the labels it is given",
     "workgraph.queue.SETTLING": "walks the labels that it is given",
-    "workgraph.queue.SETTLING_ELAPSED": "sorts the few parents whose lease has elapsed, and walks the labels it is given",
+    "workgraph.queue.SETTLING_ELAPSED": "sorts the few parents whose lease has elapsed, and walks the labels given",
     "workgraph.rows.IDS_OF": "walks the list that it is given",
     "tx.LAST_INSTANT": "the first row from the end, and no other",
 }
