@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from interlock.stores.workgraph.rows import Item
 from tests.harness import Client, served
 from tests.ledger.common import head
 
@@ -171,6 +172,40 @@ async def test_pages_go_on_where_they_were_whatever_changes_meanwhile(tmp_path: 
             cursor = page.get("next_cursor")
         assert seen == [item["id"] for item in made[:3]]
         assert rest == [made[3]["id"], made[5]["id"], made[0]["id"], late["id"]]
+
+
+def copies(state_dir: Path, item: dict[str, Any], count: int, first: int) -> None:
+    """So many more items like this one, changed one ms after the other from `first` on, with its only label."""
+    numbers = f"WITH RECURSIVE c(x) AS (SELECT {first} UNION ALL SELECT x + 1 FROM c WHERE x < {first + count - 1})"
+    own = {"n": "NULL", "id": "'work_' || c.x", "updated_at": "c.x"}
+    values = ", ".join(own.get(name, f"i.{name}") for name in Item._fields)
+    sql(
+        state_dir,
+        f"INSERT INTO items({', '.join(Item._fields)}) {numbers} SELECT {values} FROM items AS i, c WHERE i.id = ?",
+        item["id"],
+    )
+    labels = "item, label, realm_id, namespace, status, stage, priority, due_order, created_at, updated_at, id"
+    values = f"n, '{item['labels'][0]}', {labels[13:]}"
+    sql(
+        state_dir,
+        f"INSERT INTO item_labels({labels}) SELECT {values} FROM items WHERE updated_at BETWEEN ? AND ?",
+        first,
+        first + count - 1,
+    )
+
+
+async def test_a_page_that_looked_at_10000_rows_may_be_short_with_more_behind_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as daemon, daemon.client() as client:
+        copies(daemon.state_dir, await create(client, labels=["a"]), 10_100, 1)
+        copies(daemon.state_dir, await create(client, labels=["b"]), 10_100, 20_001)
+        both = [(await create(client, labels=["a", "b"]))["id"] for _ in range(2)]
+        for method in ("list", "snapshot"):
+            found = await pages(client, method, labels=["a", "b"], limit=1)
+            assert [item["id"] for page in found for item in page["items"]] == both
+            assert found[0]["items"] == []
+        assert await ids(client, "ready", labels=["b", "a"]) == both
+        taken = await client.call("workgraph/claim_next", owner=owner("x"), labels=["a", "b"])
+        assert taken["item"]["id"] == both[0]
 
 
 async def test_every_page_of_what_is_ready_is_judged_at_its_own_instant(tmp_path: Path) -> None:
