@@ -45,12 +45,12 @@ def list_attention(snap: Snapshot, call: Call, params: contract.AttentionListPar
     after = paging.key_of(contract.ATTENTION_LIST.name, params, LIST_KEY) or FIRST
     status = _status(params.status)
     target = None if params.target is None else canonical(snap, params.target, params.realm_id, call.told).key
-    found = attention.page(snap, scope_of(params), Filter(status, target, params.item_id), after, limit + 1)
-    page, key = paging.page(found, limit, lambda row: bindings.record(snap, row), attention.key_of)
+    scanned = attention.page(snap, scope_of(params), Filter(status, target, params.item_id), after, limit)
+    page, key = paging.page(scanned.bindings, limit, lambda row: bindings.record(snap, row), attention.key_of)
     return contract.AttentionPage(
         attention=page,
         as_of_seq=snap.head(),
-        **paging.tail(contract.ATTENTION_LIST.name, params, key),
+        **paging.tail(contract.ATTENTION_LIST.name, params, scanned.next_key if key is None else key),
     )
 
 

@@ -19,7 +19,7 @@ from .scope import Scope
 
 Wanted = Literal["active", "paused", "superseded", "stopped", "occupying"]
 
-_PAGE: Final = " AND (updated_at, binding_id) > (?, ?) ORDER BY updated_at, binding_id LIMIT ?"
+_PAGE: Final = " AND (updated_at, binding_id) > (?, ?) ORDER BY updated_at, binding_id"
 _LISTED: Final = f"{COLUMNS} FROM attention WHERE realm_id = ? AND namespace = ? AND"
 ACTIVE: Final = f"SELECT {_LISTED} status = 'active'{_PAGE}"
 PAUSED: Final = f"SELECT {_LISTED} status = 'paused'{_PAGE}"
@@ -27,6 +27,11 @@ SUPERSEDED: Final = f"SELECT {_LISTED} status = 'superseded'{_PAGE}"
 STOPPED: Final = f"SELECT {_LISTED} status = 'stopped'{_PAGE}"
 BY_TARGET: Final = f"SELECT {_LISTED} target_key = ?{_PAGE}"
 BY_ITEM: Final = f"SELECT {COLUMNS} FROM attention WHERE item = ?{_PAGE}"
+# `realm_id || ''` keeps SQLite to the index of pauses that end: those over and not yet swept are few.
+ELAPSED: Final = (
+    f"SELECT {COLUMNS} FROM attention WHERE paused_until <= ? AND realm_id || '' = ? AND namespace = ?"
+    " AND status IN ('active', 'paused')"
+)
 ITEM: Final = "SELECT n FROM items WHERE id = ? AND realm_id = ? AND namespace = ?"
 PARENTS: Final = "SELECT to_item FROM edges WHERE from_item = ? AND kind = 'parent'"
 
@@ -40,7 +45,8 @@ _STATES: Final = {
     None: frozenset(_BY_STATE),
 }
 """In which states what is asked for may be: a pause that is over counts as active."""
-READ: Final = 500
+SCAN_ROWS: Final = 10_000
+"""A page looks at no more rows than this, so where its filter lets few through it may be short with more behind it."""
 
 Key = tuple[int, str]
 FIRST: Final[Key] = (-(2**63), "")
@@ -54,10 +60,26 @@ class Filter(NamedTuple):
     item_id: str | None = None
 
 
-def page(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> list[Binding]:
+class Scanned(NamedTuple):
+    """Bindings in order, and the key to go on behind; None at the end."""
+
+    bindings: list[Binding]
+    next_key: Key | None
+
+
+def page(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> Scanned:
     """Bindings in the order of their last change, above the key `after`, at most `limit`."""
-    found = _stream(snap, scope, wanted, after, limit)
-    return list(islice((row for row in found if _fits(row, wanted, snap.now)), limit))
+    walk = _stream(snap, scope, wanted, after)
+    found: list[Binding] = []
+    last: Key | None = None
+    for row in islice(walk, SCAN_ROWS):
+        if _fits(row, wanted, snap.now):
+            if len(found) == limit:
+                return Scanned(found, key_of(found[-1]))
+            found.append(row)
+        last = key_of(row)
+    more = next(walk, None) is not None
+    return Scanned(found, last if more else None)
 
 
 def key_of(row: Binding) -> Key:
@@ -65,22 +87,25 @@ def key_of(row: Binding) -> Key:
     return row.updated_at, row.binding_id
 
 
-def _stream(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> Iterator[Binding]:
-    """The rows of the narrowest index, in order; the page that is asked for in one go, if nothing is filtered out."""
+def _stream(snap: Snapshot, scope: Scope, wanted: Filter, after: Key) -> Iterator[Binding]:
+    """The rows of the narrowest index, in order."""
     if wanted.item_id is not None:
         item = snap.execute(ITEM, (wanted.item_id, *scope)).fetchone()
         if item is None:
             return iter(())
         if _STATES[wanted.status] <= OCCUPYING:
             return _sorted(bindings.of_item(snap, item[0]), after)
-        return _read(snap, BY_ITEM, item, after, limit)
+        return _read(snap, BY_ITEM, item[0], *after)
     if wanted.target_key is not None:
         if _STATES[wanted.status] <= OCCUPYING:
             return _sorted(occupancy.occupants(snap, scope, wanted.target_key), after)
         duplicates = rows_of(snap, occupancy.BY_ALIAS, *scope, wanted.target_key)
-        theirs = _read(snap, BY_TARGET, (*scope, wanted.target_key), after, limit)
+        theirs = _read(snap, BY_TARGET, *scope, wanted.target_key, *after)
         return merge(theirs, _sorted(duplicates, after), key=key_of)
-    states = (_read(snap, _BY_STATE[state], scope, after, limit) for state in _STATES[wanted.status])
+    if wanted.status == "active":
+        elapsed = rows_of(snap, ELAPSED, snap.now, *scope)
+        return merge(_read(snap, ACTIVE, *scope, *after), _sorted(elapsed, after), key=key_of)
+    states = (_read(snap, _BY_STATE[state], *scope, *after) for state in _STATES[wanted.status])
     return merge(*states, key=key_of)
 
 
@@ -88,14 +113,9 @@ def _sorted(found: list[Binding], after: Key) -> Iterator[Binding]:
     return iter(sorted((row for row in found if key_of(row) > after), key=key_of))
 
 
-def _read(snap: Snapshot, sql: str, about: tuple[Any, ...], after: Key, size: int) -> Iterator[Binding]:
-    """`size` rows, and behind them as many as are asked for, `READ` at a time."""
-    while True:
-        found = rows_of(snap, sql, *about, *after, size)
-        yield from found
-        if len(found) < size:
-            return
-        after, size = key_of(found[-1]), READ
+def _read(snap: Snapshot, sql: str, *about: Any) -> Iterator[Binding]:
+    """Rows one by one, no more than are asked for."""
+    return map(Binding._make, snap.execute(sql, about))
 
 
 def _fits(row: Binding, wanted: Filter, now: int) -> bool:
