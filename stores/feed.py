@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from interlock.lifecycle.bounds import PAGE_BYTES, SCAN_ROWS
 from interlock.lifecycle.events import Event
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.times import rfc3339
 
 from .tx import Snapshot, Tx
 
-SCAN_ROWS: Final = 10_000
-PAGE_BYTES: Final = 4 << 20
 _ROW_BYTES: Final = 256
 """What an event takes on the wire beside its data, about."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from interlock.lifecycle.bounds import SCAN_ROWS
 from interlock.lifecycle.mail import Verdict
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.times import rfc3339
@@ -11,9 +12,6 @@ from interlock.lifecycle.times import rfc3339
 from . import moves, roles
 from .messages import COLUMNS, Mail
 from .tx import Snapshot
-
-SCAN_ROWS: Final = 10_000
-"""A filtered page reads at most this many rows, so it may be short, or empty, with more behind it (contract 2.1)."""
 
 _FILTER: Final = (
     " AND (:role IS NULL OR from_role = :role OR to_role = :role) AND (:state IS NULL OR state = :state)"

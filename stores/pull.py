@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from interlock.lifecycle.bounds import PAGE_BYTES
 from interlock.lifecycle.delivery import RequeuePolicy
 from interlock.lifecycle.mail import MailKind
 from interlock.lifecycle.roles import Caller, Role
@@ -12,8 +13,6 @@ from . import cursors, messages, roles
 from .messages import COLUMNS, Mail
 from .moves import KINDS, own
 from .tx import Snapshot, Tx
-
-PAGE_BYTES: Final = 4 << 20
 
 _OFFERABLE: Final = (
     "state = 'queued' AND to_role = :role AND (to_session IS NULL OR :session IS NULL OR to_session = :session)"

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 from interlock.lifecycle.attention import ITEM_BINDINGS, OCCUPYING, Delegated, Mode, ProjectionPolicy
 from interlock.lifecycle.binding import Input
 from interlock.lifecycle.binding import move as move_of
+from interlock.lifecycle.bounds import PRUNE_ROWS
+from interlock.lifecycle.readiness import NEVER
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 
@@ -35,8 +37,6 @@ STOPPED: Final = (
 )
 REMOVE: Final = "DELETE FROM attention WHERE n = ?"
 
-PRUNE_ROWS: Final = 10_000
-NEVER: Final = 2**63 - 1
 SAYS: Final = {"binding_active": "it is active already", "binding_terminal": "it is {state}, for ever"}
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from interlock.lifecycle.attention import OCCUPYING, ParentContext
+from interlock.lifecycle.bounds import SCAN_ROWS
 from interlock.lifecycle.projection import Subject
 from interlock.lifecycle.work import WorkRef
 
@@ -45,8 +46,6 @@ _STATES: Final = {
     None: frozenset(_BY_STATE),
 }
 """In which states what is asked for may be: a pause that is over counts as active."""
-SCAN_ROWS: Final = 10_000
-"""A page looks at no more rows than this, so where its filter lets few through it may be short with more behind it."""
 
 Key = tuple[int, str]
 FIRST: Final[Key] = (-(2**63), "")

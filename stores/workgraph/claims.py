@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from interlock.lifecycle.bounds import SETTLED
 from interlock.lifecycle.readiness import SETTLES, is_open
 from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.work import Owner
@@ -24,9 +25,6 @@ TAKE: Final = (
 """The claim decides by itself: of any number of racers one finds the item open, or its lease elapsed."""
 TAKE_LABELS: Final = "UPDATE item_labels SET status = 'in_progress', stage = 0, updated_at = ? WHERE item = ?"
 RENEW: Final = "UPDATE items SET lease_expires_at = ? WHERE n = ?"
-
-SETTLED: Final = 16
-"""Parents that one `claim_next` closes before it takes an item."""
 
 
 class Wish(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from interlock.lifecycle import authority, readiness
+from interlock.lifecycle.bounds import CYCLE_EDGES
 from interlock.lifecycle.readiness import MovedBy
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
@@ -33,9 +34,6 @@ BEFORE: Final = (
     "SELECT e.to_item, e.from_item FROM json_each(?) AS j JOIN edges AS e ON e.to_item = j.value"
     " WHERE e.kind IN ('blocks', 'parent')"
 )
-
-CYCLE_EDGES: Final = 50_000
-"""Edges that one check for a cycle looks at."""
 
 
 class Ends(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from interlock.lifecycle import completion, readiness
+from interlock.lifecycle.bounds import EXPLAINED
 from interlock.lifecycle.readiness import SETTLES
 from interlock.lifecycle.times import rfc3339
 from interlock.lifecycle.work import (
@@ -20,9 +21,6 @@ from interlock.lifecycle.work import (
 from ..tx import Snapshot
 from . import bindings, rows
 from .rows import Item
-
-EXPLAINED: Final = 50
-"""Of a kind of wait, as many are shown."""
 
 _BLOCKERS: Final = (
     "SELECT i.id, i.title, i.status, e.on_failure FROM edges AS e JOIN items AS i ON i.n = e.from_item"

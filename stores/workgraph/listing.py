@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from interlock.lifecycle.bounds import SCAN_ROWS
 from interlock.lifecycle.work import TERMINAL, OwnerKey, Status
 
 from ..tx import Snapshot
@@ -18,8 +19,6 @@ from .rows import COLUMNS, Item
 from .scope import Scope
 
 STATUSES: Final[tuple[Status, ...]] = ("open", "in_progress", "blocked", "completed", "cancelled", "failed")
-SCAN_ROWS: Final = 10_000
-"""A page that several common labels filter reads at most this many rows, so it may be short with more behind it."""
 
 Key = tuple[int, str]
 """A place in the order: last change, id."""
