@@ -52,6 +52,7 @@ class Call:
 class Bound:
     """A method with its function and its decoder. `own_op`: the function looks its op id up itself.
 
+    `check` refuses params that are well formed one by one and wrong together, before anything else is asked.
     `creates` finds in a result the id of what the call created, if anything: its op id is kept as long as that.
     `sessions` finds in the params the sessions that must be resolved before the function runs.
     """
@@ -63,6 +64,14 @@ class Bound:
     own_op: bool = False
     creates: Callable[[Any], str | None] | None = None
     sessions: Callable[[Any], Iterable[Asked]] | None = None
+    check: Callable[[Any], None] | None = None
+
+    def params_of(self, raw: bytes) -> Any:
+        """The params in `raw`. Raises `invalid_params` and its like."""
+        params = self.decode(raw)
+        if self.check is not None:
+            self.check(params)
+        return params
 
 
 Read = Callable[[Snapshot, Call, P], R]
@@ -80,11 +89,15 @@ def reads(method: Method[P, R], *, sessions: Sessions[P] | None = None) -> Calla
 
 
 def writes(
-    method: Method[P, R], *, creates: Creates[R] | None = None, sessions: Sessions[P] | None = None
+    method: Method[P, R],
+    *,
+    check: Callable[[P], None] | None = None,
+    creates: Creates[R] | None = None,
+    sessions: Sessions[P] | None = None,
 ) -> Callable[[Write[P, R]], Bound]:
     """The function runs in the writer's transaction, possibly twice: it has no effect but through `tx`."""
     decode = Decoder(method.params).decode
-    return lambda function: Bound(method, function, "writer", decode, creates=creates, sessions=sessions)
+    return lambda function: Bound(method, function, "writer", decode, creates=creates, sessions=sessions, check=check)
 
 
 def writes_once(method: Method[P, R]) -> Callable[[WriteOnce[P, R]], Bound]:
@@ -125,7 +138,7 @@ def permit(caller: Caller, method: AnyMethod) -> None:
 
 async def run(bound: Bound, call: Call, raw: bytes) -> Any:
     """Answer one request: decode its params once, then run its function where it belongs."""
-    params = bound.decode(raw)
+    params = bound.params_of(raw)
     permit(call.caller, bound.method)
     if bound.runs == "writer":
         return await _write(bound, call, params, raw)

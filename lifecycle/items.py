@@ -1,6 +1,6 @@
-"""The life of one item of work: which inputs are admitted in which phase (contract workgraph 3.1).
+"""The life of an item of work: which inputs are admitted in which phase, and where they lead (contract workgraph 3.1).
 
-All that decides an item's status is here; conditions of an input itself (readiness, policy, children) are judged after.
+The conditions of an input itself (readiness, policy, children) are judged after.
 """
 
 from __future__ import annotations

@@ -53,3 +53,13 @@ def parse_rfc3339(text: str) -> int:
     if not MIN_MS <= ms <= MAX_MS:
         raise ValueError("outside the years 0001 to 9999 in UTC")
     return ms
+
+
+def as_text(ms: int | None) -> str | None:
+    """An instant as text, where there is one. ValueError as `rfc3339`."""
+    return None if ms is None else rfc3339(ms)
+
+
+def as_ms(text: str | None) -> int | None:
+    """A time as milliseconds, where there is one. ValueError as `parse_rfc3339`."""
+    return None if text is None else parse_rfc3339(text)

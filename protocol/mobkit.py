@@ -49,8 +49,6 @@ _GRANTED: Final[dict[str, object]] = {"namespace": DEFAULT, "all_namespaces": Fa
 """Params that have one value, which is left out."""
 
 IMPLIED: Final[dict[str, dict[str, object]]] = {
-    "workgraph/close": {"even_if_incomplete": True},
-    "workgraph/goal/request_close": {"even_if_incomplete": True},
     "workgraph/events": {"types": list(KINDS)},
 }
 """What the SDK means without saying it. Of the feed only what has a kind there, so that no page is empty by that."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from interlock.lifecycle.events import Event
-from interlock.lifecycle.times import parse_rfc3339
+from interlock.lifecycle.times import as_ms
 
 from .workgraph_graph import EventsResult
 
@@ -60,15 +60,15 @@ def item_state(item: dict[str, Any]) -> dict[str, Any]:
         "blocks_reachability": [],
         "parent_reachability": [],
         "claim_owner_key": claim["owner"]["key"] if claim else None,
-        "claimed_at_utc_ms": _ms(claim.get("claimed_at")),
-        "lease_expires_at_utc_ms": _ms(claim.get("lease_expires_at")),
-        "due_at_utc_ms": _ms(item.get("due_at")),
-        "not_before_utc_ms": _ms(item.get("not_before")),
-        "snoozed_until_utc_ms": _ms(item.get("snoozed_until")),
+        "claimed_at_utc_ms": as_ms(claim.get("claimed_at")),
+        "lease_expires_at_utc_ms": as_ms(claim.get("lease_expires_at")),
+        "due_at_utc_ms": as_ms(item.get("due_at")),
+        "not_before_utc_ms": as_ms(item.get("not_before")),
+        "snoozed_until_utc_ms": as_ms(item.get("snoozed_until")),
         "completion_policy": policy["kind"],
         "completion_supervisor_owner_key": policy.get("owner_key"),
         "completion_reviewer_quorum_threshold": policy.get("threshold"),
-        "terminal_at_utc_ms": _ms(item.get("terminal_at")),
+        "terminal_at_utc_ms": as_ms(item.get("terminal_at")),
         "evidence_count": len(item.get("evidence_refs", ())),
         "host_confirmation_count": counted.get("host", 0),
         "principal_confirmation_count": counted.get("principal", 0),
@@ -84,17 +84,13 @@ def binding_state(binding: dict[str, Any]) -> dict[str, Any]:
     return {
         "lifecycle_phase": binding["status"]["state"],
         "revision": binding["revision"],
-        "paused_until_utc_ms": _ms(binding["status"].get("until")),
+        "paused_until_utc_ms": as_ms(binding["status"].get("until")),
         "superseded_by_binding_key": binding.get("superseded_by"),
-        "terminal_at_utc_ms": _ms(binding.get("terminal_at")),
+        "terminal_at_utc_ms": as_ms(binding.get("terminal_at")),
     }
 
 
 _BINDINGS: Final = (("attention", binding_state), ("previous", binding_state))
-
-
-def _ms(time: str | None) -> int | None:
-    return None if time is None else parse_rfc3339(time)
 
 
 def shown(events: list[Event]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import field
+from msgspec import UNSET, UnsetType, field
 
 from interlock.lifecycle.attention import AttentionBinding, Delegated, Mode, ProjectionPolicy, Target
 from interlock.lifecycle.types import Id, Name, Rev, Text1K
@@ -43,7 +43,7 @@ class RequestCloseParams(BindingOpParams, frozen=True, kw_only=True):
     """`expected_revision` is the item's; the rest as in `workgraph/close`."""
 
     status: CloseStatus = "completed"
-    even_if_incomplete: bool = False
+    even_if_incomplete: bool | UnsetType = UNSET
     fence: Fence | None = None
     reason: Reason | None = None
 

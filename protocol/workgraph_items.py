@@ -184,7 +184,7 @@ class CloseParams(GuardParams, frozen=True, kw_only=True):
     id: Id
     expected_revision: Rev
     status: CloseStatus = "completed"
-    even_if_incomplete: bool = False
+    even_if_incomplete: bool | UnsetType = UNSET
 
 
 class CloseResult(OpResult, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from interlock.lifecycle.mail import (
     StateChange,
 )
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import MAX_MS, rfc3339
+from interlock.lifecycle.times import MAX_MS, as_text, rfc3339
 
 from .tx import Snapshot, Tx
 
@@ -239,16 +239,11 @@ def causality(mail: Mail) -> Causality | None:
         hop=mail.hop,
         attempt=mail.attempt,
         hop_budget=mail.hop_budget,
-        deadline=at(mail.deadline_at),
+        deadline=as_text(mail.deadline_at),
         origin=mail.origin,
         reply_to=mail.reply_to,
         labels=None if mail.labels is None else msgspec.json.decode(mail.labels, type=dict[str, str]),
     )
-
-
-def at(ms: int | None) -> str | None:
-    """An instant on the wire."""
-    return None if ms is None else rfc3339(ms)
 
 
 def control(mail: Mail) -> Control | None:
@@ -272,10 +267,10 @@ def record(mail: Mail) -> LedgerRow:
         state=mail.state,
         reason=mail.reason,
         enqueued_at=rfc3339(mail.enqueued_at),
-        expires_at=at(mail.expires_at),
-        offered_at=at(mail.offered_at),
-        surfaced_at=at(mail.surfaced_at),
-        settled_at=at(mail.settled_at),
+        expires_at=as_text(mail.expires_at),
+        offered_at=as_text(mail.offered_at),
+        surfaced_at=as_text(mail.surfaced_at),
+        settled_at=as_text(mail.settled_at),
         settled_by=mail.settled_by,
         session=mail.session,
         deliveries=mail.deliveries,

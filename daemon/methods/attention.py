@@ -11,6 +11,7 @@ from interlock.lifecycle.attention import IdentityTarget, OwnerTarget, Projectio
 from interlock.lifecycle.projection import render
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.times import as_ms
 from interlock.protocol import paging
 from interlock.protocol import workgraph_attention as contract
 from interlock.protocol.words import listed
@@ -24,7 +25,7 @@ from interlock.stores.workgraph.members import Told
 
 from ..admitting import by_target, by_who
 from ..dispatch import Call, reads, writes
-from .items import LIST_KEY, check_reason, instant, scope_of, wrong
+from .work import LIST_KEY, check_guard, scope_of, wrong
 
 STATUSES: Final[tuple[Wanted, ...]] = get_args(contract.StateWord)
 PRINCIPAL: Final = "trusted_principal"
@@ -146,7 +147,7 @@ def projection(snap: Snapshot, call: Call, params: contract.ProjectionParams) ->
 
 @writes(contract.PAUSE)
 def pause(tx: Tx, call: Call, params: contract.PauseParams) -> contract.AttentionResult:
-    until = instant(params.until)
+    until = as_ms(params.until)
     scope = scope_of(params)
     return _result(tx, attending.pause(tx, scope, params.binding_id, params.expected_revision, until, call.caller))
 
@@ -177,9 +178,9 @@ def reassign(tx: Tx, call: Call, params: contract.ReassignParams) -> contract.Mo
     return _move(tx, call, params)
 
 
-@writes(contract.BREAK_GLASS, creates=_successor, sessions=by_target)
+@writes(contract.BREAK_GLASS, check=check_guard, creates=_successor, sessions=by_target)
 def break_glass(tx: Tx, call: Call, params: contract.BreakGlassParams) -> contract.MovedResult:
-    return _move(tx, call, params, check_reason(params.reason))
+    return _move(tx, call, params, params.reason)
 
 
 def _principal(caller: Caller) -> str:
@@ -194,13 +195,13 @@ def _principal(caller: Caller) -> str:
     return caller.principal
 
 
-@writes(contract.STOP)
+@writes(contract.STOP, check=check_guard)
 def stop(tx: Tx, call: Call, params: contract.StopParams) -> contract.AttentionResult:
-    scope, reason = scope_of(params), check_reason(params.reason)
-    return _result(tx, attending.stop(tx, scope, params.binding_id, params.expected_revision, reason, call.caller))
+    scope, revision = scope_of(params), params.expected_revision
+    return _result(tx, attending.stop(tx, scope, params.binding_id, revision, params.reason, call.caller))
 
 
 @writes(contract.PRUNE)
 def prune(tx: Tx, call: Call, params: contract.PruneParams) -> contract.AttentionPruneResult:
-    pruned, more = attending.prune(tx, scope_of(params), instant(params.updated_before), call.caller)
+    pruned, more = attending.prune(tx, scope_of(params), as_ms(params.updated_before), call.caller)
     return contract.AttentionPruneResult(pruned=pruned, has_more=more)

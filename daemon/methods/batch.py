@@ -47,7 +47,7 @@ def _run(tx: Tx, call: Call, bound: Bound, step: contract.Step, results: list[An
     raw = _encode(_Earlier(results).put_into(step.params or {}, ""))
     if strictjson.is_too_deep(raw):
         raise Refusal("too_deep", f"with its references the step is nested deeper than {DEPTH}", max=DEPTH)
-    params = bound.decode(raw)
+    params = bound.params_of(raw)
     permit(call.caller, bound.method)
     if op_id is not None and getattr(params, "op_id", None) == op_id:
         raise Refusal("op_conflict", "this op_id is the batch's own")

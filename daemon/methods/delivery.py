@@ -7,6 +7,7 @@ from typing import Final
 
 from interlock.lifecycle.mail import Delivery
 from interlock.lifecycle.refusal import Refusal
+from interlock.lifecycle.times import as_text
 from interlock.protocol import ledger_mail as contract
 from interlock.stores import messages, moves, presence, pull
 from interlock.stores.pull import Wanted
@@ -108,7 +109,7 @@ async def _offer(call: Call, wanted: Wanted) -> contract.PullResult:
                 envelope=messages.envelope(tx, mail),
                 deliveries=mail.deliveries,
                 requeued=mail.requeued,
-                surfaced_at=messages.at(mail.surfaced_at),
+                surfaced_at=as_text(mail.surfaced_at),
             )
             for mail in found.rows
         ]

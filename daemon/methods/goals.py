@@ -26,15 +26,14 @@ from interlock.stores.tx import Snapshot, Tx
 from interlock.stores.workgraph import attending, bindings, changes, closing, registering, rows
 from interlock.stores.workgraph.attending import Stance
 from interlock.stores.workgraph.bindings import Binding
-from interlock.stores.workgraph.closing import Ending
-from interlock.stores.workgraph.judging import Guard, judge, transition
+from interlock.stores.workgraph.judging import Admitted, Guard, admit, transition
 from interlock.stores.workgraph.occupancy import check_free
 from interlock.stores.workgraph.rows import Item
-from interlock.stores.workgraph.scope import Scope
 
 from ..admitting import by_target
 from ..dispatch import Call, reads, writes
-from .items import check_beginning, check_evidence, check_reason, new_item, scope_of, wrong
+from .items import check_beginning, ending_of, new_item
+from .work import admitted, check_all_evidence, check_evidence, check_guard, check_title, scope_of, wrong
 
 _DEFAULTS: Final = {
     field.name: field.default_factory() if callable(field.default_factory) else field.default
@@ -47,37 +46,39 @@ def _goal(tx: Tx | Snapshot, item: Item, binding: Binding) -> contract.GoalResul
     return contract.GoalResult(item=rows.record(tx, item), attention=bindings.record(tx, binding))
 
 
-@writes(contract.GOAL_CREATE, creates=lambda result: result.item.id, sessions=by_target)
-def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
-    key = registering.lowered(tx, scope_of(params), params.target, call.told, call.caller).key
-    stance = Stance(params.mode, params.delegated_authority, params.projection_policy)
-    if params.item_id is not None or params.expected_revision is not None or params.title is None:
-        item = _existing(tx, call, params)
-        return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
-    new = new_item(params, params.title)
-    check_beginning(params.status)
-    check_free(tx, scope_of(params), key, "create the goal")  # before anything is written
-    item = changes.create(tx, scope_of(params), new, call.caller)
-    binding = attending.create(tx, item, key, stance, call.caller)
-    changes.tell_ready(tx, item, call.caller)
-    return _goal(tx, item, binding)
-
-
-def _existing(tx: Tx, call: Call, params: contract.GoalCreateParams) -> Item:
-    """The item that is named instead of a title. Raises `invalid_params`, and as `judge`."""
+def _check_goal(params: contract.GoalCreateParams) -> None:
+    """A goal is a new item by its title, or an existing one, which brings its own fields and is bound at a revision."""
     if params.item_id is None:
-        if params.title is not None:
+        if params.title is None:
+            raise wrong("/title", "name what is to be done", "title, or item_id with expected_revision")
+        if params.expected_revision is not None:
             raise wrong("/expected_revision", "a new item has no revision yet", "a title alone, or item_id with it")
-        raise wrong("/title", "name what is to be done", "title, or item_id with expected_revision")
+        check_title(params.title)
+        check_all_evidence(params.evidence_refs)
+        return
     given = ["title"] if params.title is not None else []
     given += [name for name, default in _DEFAULTS.items() if getattr(params, name) != default]
     if given:
         raise wrong(f"/{given[0]}", f"an existing item has its own {given[0]}", "title and its like, or item_id")
     if params.expected_revision is None:
         raise wrong("/expected_revision", "an existing item is bound at a revision", "the revision that was read")
-    item = rows.find(tx, scope_of(params), params.item_id)
-    judge(tx, item, call.caller, "bind", params.expected_revision)
-    return item
+
+
+@writes(contract.GOAL_CREATE, check=_check_goal, creates=lambda result: result.item.id, sessions=by_target)
+def create(tx: Tx, call: Call, params: contract.GoalCreateParams) -> contract.GoalResult:
+    scope, stance = scope_of(params), Stance(params.mode, params.delegated_authority, params.projection_policy)
+    key = registering.lowered(tx, scope, params.target, call.told, call.caller).key
+    if params.item_id is not None:
+        item = rows.find(tx, scope, params.item_id)
+        admit(tx, item, call.caller, "bind", expected=params.expected_revision)
+        return _goal(tx, item, attending.create(tx, item, key, stance, call.caller))
+    assert params.title is not None
+    check_beginning(params.status)
+    check_free(tx, scope, key, "create the goal")  # before anything is written
+    item = changes.create(tx, scope, new_item(params, params.title), call.caller)
+    binding = attending.create(tx, item, key, stance, call.caller)
+    changes.tell_ready(tx, item, call.caller)
+    return _goal(tx, item, binding)
 
 
 @reads(contract.GOAL_STATUS)
@@ -90,11 +91,10 @@ def status(snap: Snapshot, call: Call, params: BindingParams) -> contract.GoalRe
 def confirm(tx: Tx, call: Call, params: contract.ConfirmParams) -> contract.GoalResult:
     binding = bindings.find(tx, scope_of(params), params.binding_id)
     item = rows.by_n(tx, binding.item)
-    judge(tx, item, call.caller, "confirm", params.expected_revision)
+    found = admit(tx, item, _as_role(call.caller, params.role), "confirm", expected=params.expected_revision)
     bindings.check_eligible(binding, tx.now)
-    caller = _as_role(call.caller, params.role)
-    evidence = _confirmation(tx, caller, params, rows.policy_of(item.policy), item)
-    return _goal(tx, changes.add_evidence(tx, item, evidence, caller), binding)
+    evidence = _confirmation(tx, found, binding, params)
+    return _goal(tx, changes.add_evidence(tx, found, evidence), binding)
 
 
 def _as_role(caller: Caller, role: str | None) -> Caller:
@@ -104,28 +104,31 @@ def _as_role(caller: Caller, role: str | None) -> Caller:
     return structs.replace(caller, roles=(role, *(other for other in caller.roles if other != role)))
 
 
-def _confirmation(
-    tx: Tx, caller: Caller, params: contract.ConfirmParams, policy: CompletionPolicy, item: Item
-) -> Evidence:
-    """The evidence that confirms, stamped as its policy says. Raises `not_admin`, `authority_missing`."""
-    key = _confirmer(caller, params.role, policy)
-    given = params.evidence
+def _confirmation(tx: Tx, found: Admitted, binding: Binding, params: contract.ConfirmParams) -> Evidence:
+    """The evidence that confirms, stamped as the item's policy says. Raises `invalid_params`, and as `_confirmer`."""
+    item, given = found.item, params.evidence
+    policy = rows.policy_of(item.policy)
+    key = _confirmer(found.caller, params.role, policy, binding)
     if isinstance(policy, SelfAttest):
         given = given or Evidence(kind=completion.SELF_ATTEST_KIND, id=params.binding_id)
-        return changes.signed(tx, check_evidence(given, "/evidence"), caller)
+        check_evidence(given, "/evidence")
+        return changes.signed(tx, given, found.caller)
     kind = completion.EVIDENCE_KIND[type(policy)]
     if given is not None and given.kind != kind:
         policy_name = policy.__struct_config__.tag
         raise wrong("/evidence/kind", f"{policy_name} is confirmed by a {kind}, not by {given.kind}", kind)
-    signed = changes.signed(tx, given or Evidence(kind=kind, id=params.binding_id), caller)
+    signed = changes.signed(tx, given or Evidence(kind=kind, id=params.binding_id), found.caller)
     signed = structs.replace(signed, confirmation_kind=kind, content_revision=item.content_revision)
     if key is None:
         return signed
     return structs.replace(signed, id=str(key), label=str(key), confirming_owner_key=key)
 
 
-def _confirmer(caller: Caller, role: str | None, policy: CompletionPolicy) -> OwnerKey | None:
-    """Who confirms, where the policy asks for somebody (contract workgraph 7)."""
+def _confirmer(caller: Caller, role: str | None, policy: CompletionPolicy, binding: Binding) -> OwnerKey | None:
+    """Who confirms, where the policy asks for somebody (contract workgraph 7).
+
+    Raises `not_admin`, `authority_missing`.
+    """
     if isinstance(policy, SelfAttest):
         return None
     if isinstance(policy, HostConfirmed):
@@ -137,7 +140,7 @@ def _confirmer(caller: Caller, role: str | None, policy: CompletionPolicy) -> Ow
     else:
         key = _identity(caller, role)
     if key is None or (isinstance(policy, Supervisor) and key != policy.owner_key):
-        raise _nobody(policy, key)
+        raise _nobody(policy, key, binding)
     return key
 
 
@@ -155,42 +158,41 @@ def _principal(caller: Caller) -> OwnerKey | None:
     return OwnerKey(kind="principal", id=caller.principal.removeprefix("principal:"))
 
 
-def _nobody(policy: CompletionPolicy, key: OwnerKey | None) -> Refusal:
+def _nobody(policy: CompletionPolicy, key: OwnerKey | None, binding: Binding) -> Refusal:
     wanted = f"{policy.owner_key}" if isinstance(policy, Supervisor) else "somebody whom the daemon knows"
     return Refusal(
         "authority_missing",
         f"{policy.__struct_config__.tag} is confirmed by {wanted}, and this is {key or 'nobody it knows'}",
+        binding_id=binding.binding_id,
+        mode=binding.mode,
         capability="trusted_principal",
         policy=policy,
         remedy="confirm over the socket, or from a connection that is attached to the role that may",
     )
 
 
-@writes(contract.GOAL_REQUEST_CLOSE)
+@writes(contract.GOAL_REQUEST_CLOSE, check=check_guard)
 def request_close(tx: Tx, call: Call, params: contract.RequestCloseParams) -> contract.GoalResult:
     scope = scope_of(params)
     binding = bindings.find(tx, scope, params.binding_id)
     item = rows.by_n(tx, binding.item)
-    guard = Guard(params.fence, check_reason(params.reason), alias=call.alias)
-    judge(tx, item, call.caller, "close", params.expected_revision, guard)
+    guard = Guard(params.fence, params.reason, alias=call.alias)
+    found = admit(tx, item, call.caller, "close", expected=params.expected_revision, guard=guard)
     if binding.status not in OCCUPYING:
         raise bindings.transition(binding, "binding_terminal", f"it is {binding.status}, for ever")
-    ending = Ending(params.status, params.even_if_incomplete, "goal")
-    closed, _ = closing.close(tx, scope, item.id, params.expected_revision, ending, guard, call.caller)
-    return _goal(tx, closed, bindings.find(tx, scope, binding.binding_id))
+    closed, _ = closing.close(tx, found, ending_of(call, params, "goal"))
+    return _goal(tx, closed, bindings.by_n(tx, binding.n))
 
 
 @writes(contract.POLICY_ESCALATE)
 def escalate(tx: Tx, call: Call, params: contract.EscalateParams) -> ItemResult:
-    scope: Scope = scope_of(params)
+    scope = scope_of(params)
     bindings.find(tx, scope, params.binding_id)
-    item = rows.find(tx, scope, params.id)
-    judge(tx, item, call.caller, "escalate", params.expected_revision)
-    bindings.may_act(tx, scope, params.binding_id, item.n, "can_update", tx.now)
-    present = rows.policy_of(item.policy)
+    found = admitted(tx, call, params, "escalate")
+    bindings.may_act(tx, scope, params.binding_id, found.item.n, "can_update", tx.now)
+    present = rows.policy_of(found.item.policy)
     if not completion.escalates(present, params.completion_policy):
         names = (policy.__struct_config__.tag for policy in (present, params.completion_policy))
-        raise transition(item, "not_an_escalation", "{} cannot become {}: not stricter".format(*names))
-    return ItemResult(
-        item=rows.record(tx, changes.escalate(tx, item, params.completion_policy, params.binding_id, call.caller))
-    )
+        raise transition(found.item, "not_an_escalation", "{} cannot become {}: not stricter".format(*names))
+    item = changes.escalate(tx, found, params.completion_policy, params.binding_id)
+    return ItemResult(item=rows.record(tx, item))

@@ -16,7 +16,7 @@ from interlock.stores.workgraph.scope import FAMILY
 
 from ..dispatch import Call, reads, writes
 from .feed import any_of, check_known, events_page
-from .items import LIST_KEY, scope_of, wrong
+from .work import LIST_KEY, scope_of, wrong
 
 
 @reads(contract.EXPLAIN)
@@ -25,17 +25,20 @@ def explain(snap: Snapshot, call: Call, params: ItemParams) -> contract.ExplainR
     return contract.ExplainResult(**structs.asdict(explained))
 
 
-@writes(contract.LINK)
-def link(tx: Tx, call: Call, params: contract.LinkParams) -> contract.EdgeResult:
+def _check_link(params: contract.LinkParams) -> None:
     if params.on_failure is not None and params.kind != "blocks":
         raise wrong("/on_failure", f"a {params.kind} edge has no on_failure", "nothing, or kind blocks")
+
+
+@writes(contract.LINK, check=_check_link)
+def link(tx: Tx, call: Call, params: contract.LinkParams) -> contract.EdgeResult:
     ends = edges.find_ends(tx, scope_of(params), params.kind, params.from_id, params.to_id)
     return contract.EdgeResult(edge=edges.link(tx, ends, params.on_failure, params.binding_id, call.caller))
 
 
 @writes(contract.UNLINK)
 def unlink(tx: Tx, call: Call, params: contract.UnlinkParams) -> contract.EdgeResult:
-    ends = edges.find_ends(tx, scope_of(params), params.kind, params.from_id, params.to_id)
+    ends = edges.find(tx, scope_of(params), params.kind, params.from_id, params.to_id)
     return contract.EdgeResult(edge=edges.unlink(tx, ends, params.binding_id, call.caller))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from interlock.lifecycle.mail import Presence
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import parse_rfc3339, rfc3339
+from interlock.lifecycle.times import as_text, parse_rfc3339, rfc3339
 from interlock.protocol import ledger_mail as contract
 from interlock.protocol import paging
 from interlock.protocol.limits import IMAGE_BYTES
@@ -152,7 +152,7 @@ def depth(snap: Snapshot, call: Call, params: contract.DepthParams) -> contract.
 
 
 def _depth(one: listing.DepthOf) -> contract.Depth:
-    return contract.Depth(**one._replace(oldest_queued_at=messages.at(one.oldest_queued_at))._asdict())  # type: ignore[arg-type]
+    return contract.Depth(**one._replace(oldest_queued_at=as_text(one.oldest_queued_at))._asdict())  # type: ignore[arg-type]
 
 
 def _row(moved: tuple[Mail, bool]) -> contract.RowResult:

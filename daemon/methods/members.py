@@ -13,7 +13,7 @@ from interlock.stores.workgraph import bindings, members, registering
 
 from ..dispatch import Call, reads, writes
 from .attention import canonical, who
-from .items import scope_of
+from .work import scope_of
 
 PAGE_KEY: Final = tuple[str, str]
 

@@ -12,6 +12,7 @@ from interlock.lifecycle.bounds import PRUNE_ROWS
 from interlock.lifecycle.readiness import NEVER
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.times import as_text
 
 from ..sweep import REMOVE_OP, WORK_PAGE, Page
 from ..tx import Snapshot, Tx
@@ -19,7 +20,7 @@ from . import bindings
 from .bindings import Binding
 from .judging import stale
 from .occupancy import check_free, vacated
-from .rows import Item, at
+from .rows import Item
 from .scope import Scope, emit, present
 
 HELD: Final = "SELECT count(*) FROM attention WHERE item = ? AND status IN ('active', 'paused')"
@@ -124,7 +125,7 @@ def pause(tx: Tx, scope: Scope, binding_id: str, expected_revision: int, until: 
     """
     row = judge(tx, scope, binding_id, expected_revision, "pause")
     row = bindings.save(tx, row, status="paused", paused_until=until)
-    data = present(revision=row.revision, until=at(until))
+    data = present(revision=row.revision, until=as_text(until))
     emit(tx, scope, "attention_paused", binding_id, data, caller)
     return row
 
@@ -219,7 +220,14 @@ def prune(tx: Tx, scope: Scope, before: int | None, caller: Caller) -> tuple[int
             tx.execute(REMOVE_OP, (op_id,))
     pruned = min(len(found), PRUNE_ROWS)
     if pruned:
-        emit(tx, scope, "attention_pruned", scope.namespace, present(pruned=pruned, updated_before=at(before)), caller)
+        emit(
+            tx,
+            scope,
+            "attention_pruned",
+            scope.namespace,
+            present(pruned=pruned, updated_before=as_text(before)),
+            caller,
+        )
     return pruned, len(found) > PRUNE_ROWS
 
 

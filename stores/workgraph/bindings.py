@@ -9,11 +9,10 @@ from interlock.admission.targets import target_of
 from interlock.lifecycle import authority, binding
 from interlock.lifecycle.attention import AttentionBinding, BindingState, Delegated, Mode, ProjectionPolicy
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import rfc3339
+from interlock.lifecycle.times import as_text, rfc3339
 from interlock.lifecycle.work import BindingStatus, WorkRef
 
 from ..tx import Snapshot, Tx
-from .rows import at
 from .scope import Scope
 
 
@@ -97,7 +96,7 @@ def of_item(tx: Tx | Snapshot, item: int) -> list[Binding]:
 
 def status_of(row: Binding) -> BindingStatus:
     """Its status as results show it."""
-    return BindingStatus(state=row.status, until=at(row.paused_until))
+    return BindingStatus(state=row.status, until=as_text(row.paused_until))
 
 
 def record(tx: Tx | Snapshot, row: Binding) -> AttentionBinding:
@@ -118,7 +117,7 @@ def record(tx: Tx | Snapshot, row: Binding) -> AttentionBinding:
         revision=row.revision,
         created_at=rfc3339(row.created_at),
         updated_at=rfc3339(row.updated_at),
-        terminal_at=at(row.terminal_at),
+        terminal_at=as_text(row.terminal_at),
     )
 
 

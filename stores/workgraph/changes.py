@@ -11,6 +11,7 @@ from interlock.lifecycle.completion import counted
 from interlock.lifecycle.readiness import NEVER, PRIORITIES, READY
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.times import as_text
 from interlock.lifecycle.work import (
     EVIDENCE_REFS,
     CompletionPolicy,
@@ -23,7 +24,7 @@ from interlock.lifecycle.work import (
 
 from ..tx import Tx
 from . import rows
-from .judging import Guard, judge
+from .judging import Admitted
 from .rows import Item
 from .saving import ADD_EVIDENCE, SET_CONTENT, UNCLAIMED, derive, elapse, insert, save, touched
 from .scope import Scope, emit, present
@@ -132,7 +133,7 @@ def signed(tx: Tx, evidence: Evidence, caller: Caller) -> Evidence:
         id=evidence.id,
         label=evidence.label,
         summary=evidence.summary,
-        at=rows.at(tx.now),
+        at=as_text(tx.now),
         by=by,
     )
 
@@ -141,15 +142,12 @@ CONTENT: Final = frozenset({"title", "description", "external_refs"})
 """Fields whose change voids the confirmations of what was there before."""
 
 
-def update(
-    tx: Tx, scope: Scope, item_id: str, expected_revision: int, patch: dict[str, Any], guard: Guard, caller: Caller
-) -> Item:
-    """Change fields; `patch` holds stored values (instants in ms, None clears). Raises as `judge`, `invalid_params`.
+def update(tx: Tx, admitted: Admitted, patch: dict[str, Any]) -> Item:
+    """Change fields; `patch` holds stored values (instants in ms, None clears). Raises `invalid_params`.
 
     What changes nothing answers the item as it is, without an event.
     """
-    before = rows.find(tx, scope, item_id)
-    override = judge(tx, before, caller, "update", expected_revision, guard)
+    before, caller = admitted.item, admitted.caller
     present_values = _present_values(tx, before)
     policy = patch.pop("completion_policy", present_values["completion_policy"])
     if policy != present_values["completion_policy"]:
@@ -168,9 +166,9 @@ def update(
         revision=after.revision,
         changed={name: _shown(name, value) for name, value in changed.items() if value is not None and value != []},
         cleared=[name for name, value in changed.items() if value is None or value == []],
-        override=override,
+        override=admitted.override,
     )
-    emit(tx, scope, "item_updated", item.id, data, caller)
+    emit(tx, item.scope, "item_updated", item.id, data, caller)
     return save(tx, before, after, caller, "updated")
 
 
@@ -219,37 +217,33 @@ def _shown(name: str, value: Any) -> Any:
     """A changed value in an event: a description may be large, so its size stands for it."""
     if name == "description":
         return {"bytes": len(value.encode())}
-    return rows.at(value) if name in _INSTANTS else value
+    return as_text(value) if name in _INSTANTS else value
 
 
-def block(
-    tx: Tx, scope: Scope, item_id: str, expected_revision: int, note: str | None, guard: Guard, caller: Caller
-) -> Item:
-    """Say that an item cannot go on; its claim ends. Raises as `judge`."""
-    before = rows.find(tx, scope, item_id)
-    override = judge(tx, before, caller, "block", expected_revision, guard)
+def block(tx: Tx, admitted: Admitted, note: str | None) -> Item:
+    """Say that an item cannot go on; its claim ends."""
+    before, caller = admitted.item, admitted.caller
     live = before.phase(tx.now) == "live"
     item = elapse(tx, before, caller)
     after = touched(item, tx.now, status="blocked", block_note=note, alias_claim=0, **UNCLAIMED)
     fence = before.fence if live else None
-    data = present(revision=after.revision, note=note, fence=fence, override=override)
-    emit(tx, scope, "item_blocked", item.id, data, caller)
+    data = present(revision=after.revision, note=note, fence=fence, override=admitted.override)
+    emit(tx, item.scope, "item_blocked", item.id, data, caller)
     return save(tx, before, after, caller, "updated")
 
 
-def unblock(tx: Tx, scope: Scope, item_id: str, expected_revision: int, caller: Caller) -> Item:
-    """Let a blocked item go on. Raises as `judge`."""
-    before = rows.find(tx, scope, item_id)
-    judge(tx, before, caller, "unblock", expected_revision)
+def unblock(tx: Tx, admitted: Admitted) -> Item:
+    """Let a blocked item go on."""
+    before, caller = admitted.item, admitted.caller
     after = touched(before, tx.now, status="open", block_note=None)
-    emit(tx, scope, "item_unblocked", before.id, present(revision=after.revision, note=before.block_note), caller)
+    data = present(revision=after.revision, note=before.block_note)
+    emit(tx, before.scope, "item_unblocked", before.id, data, caller)
     return save(tx, before, after, caller, "unblocked")
 
 
-def add_evidence(
-    tx: Tx, before: Item, evidence: Evidence, caller: Caller, override: dict[str, Any] | None = None
-) -> Item:
-    """Append evidence that was judged and is as it is to be stored; a confirmation counts. Raises `too_large`."""
+def add_evidence(tx: Tx, admitted: Admitted, evidence: Evidence) -> Item:
+    """Append evidence as it is to be stored; a confirmation counts. Raises `too_large`."""
+    before, caller = admitted.item, admitted.caller
     if before.evidence >= EVIDENCE_REFS:
         raise Refusal(
             "too_large", f"{before.id} has {EVIDENCE_REFS} pieces of evidence", path="/evidence", max=EVIDENCE_REFS
@@ -261,13 +255,14 @@ def add_evidence(
         after = after._replace(confirmations=rows.encoded(counts))
     tx.execute(ADD_EVIDENCE, (item.n, after.evidence, rows.encoded(evidence)))
     told = structs.replace(evidence, summary=None)
-    data = present(revision=after.revision, evidence=told, override=override)
+    data = present(revision=after.revision, evidence=told, override=admitted.override)
     emit(tx, item.scope, "evidence_added", item.id, data, caller)
     return save(tx, before, after, caller, "updated")
 
 
-def escalate(tx: Tx, before: Item, policy: CompletionPolicy, binding_id: str, caller: Caller) -> Item:
+def escalate(tx: Tx, admitted: Admitted, policy: CompletionPolicy, binding_id: str) -> Item:
     """Put a stricter policy, judged already, in the place of the present one."""
+    before, caller = admitted.item, admitted.caller
     item = elapse(tx, before, caller)
     after = touched(item, tx.now, policy=rows.encoded(policy))
     data = present(

@@ -7,11 +7,12 @@ from typing import Final, NamedTuple
 from interlock.lifecycle.bounds import SETTLED
 from interlock.lifecycle.readiness import SETTLES, is_open
 from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.times import as_text
 from interlock.lifecycle.work import Owner
 
 from ..tx import Tx
 from . import closing, queue, rows, sweeping
-from .judging import Guard, held, judge, stale_lease, transition
+from .judging import Admitted, transition
 from .rows import Item
 from .saving import UNCLAIMED, elapse, save, touched
 from .scope import Scope, emit, present
@@ -42,12 +43,9 @@ class Claimed(NamedTuple):
     settled: Item | None = None
 
 
-def claim(tx: Tx, scope: Scope, item_id: str, expected_revision: int, wish: Wish, caller: Caller) -> Claimed:
-    """Take one item. Raises `not_found`, `stale_revision`, `invalid_transition`, `already_claimed`."""
-    item = rows.find(tx, scope, item_id)
-    judge(tx, item, caller, "claim", expected_revision)
-    if item.phase(tx.now) == "live":
-        raise held(item, "already_claimed", f"{item.id} is held by")
+def claim(tx: Tx, admitted: Admitted, wish: Wish) -> Claimed:
+    """Take one item, or close a parent as its children have decided. Raises `invalid_transition`."""
+    item, caller = admitted.item, admitted.caller
     settles = SETTLES.get(item.join_state)
     if settles is not None:
         return Claimed(settled=closing.settle(tx, item, settles, caller))
@@ -61,7 +59,7 @@ def _check_ready(tx: Tx, item: Item) -> None:
     if item.unresolved_blockers:
         raise transition(item, "unresolved_blockers", f"it waits for {item.unresolved_blockers} other items")
     if not is_open(item.gate_at, tx.now):
-        until = rows.at(item.gate_at)
+        until = as_text(item.gate_at)
         raise transition(item, "gated", f"it may not be begun before {until}", until=until)
 
 
@@ -78,7 +76,7 @@ def take(tx: Tx, item: Item, wish: Wish, caller: Caller) -> Item:
         revision=taken.revision,
         owner=wish.owner,
         fence=taken.fence,
-        lease_expires_at=rows.at(taken.lease_expires_at),
+        lease_expires_at=as_text(taken.lease_expires_at),
     )
     emit(tx, taken.scope, "item_claimed", taken.id, data, caller)
     return taken
@@ -98,31 +96,27 @@ def claim_next(
     return None if found is None else take(tx, found, wish, caller), settled
 
 
-def renew(tx: Tx, scope: Scope, item_id: str, fence: int, lease_expires_at: int | None, caller: Caller) -> Item:
-    """Move the end of a live claim. Neither revision nor `updated_at` change. Raises `not_found`, `stale_lease`."""
-    item = rows.find(tx, scope, item_id)
-    phase = item.phase(tx.now)
-    if phase != "live" or fence != item.fence:
-        raise stale_lease(item, fence, phase)
+def renew(tx: Tx, admitted: Admitted, lease_expires_at: int | None) -> Item:
+    """Move the end of a live claim. Neither revision nor `updated_at` change: a heartbeat stales nothing else."""
+    item = admitted.item
     tx.execute(RENEW, (lease_expires_at, item.n))
     item = item._replace(lease_expires_at=lease_expires_at)
-    data = present(fence=fence, lease_expires_at=rows.at(lease_expires_at))
-    emit(tx, scope, "lease_renewed", item.id, data, caller)
+    data = present(fence=item.fence, lease_expires_at=as_text(lease_expires_at))
+    emit(tx, item.scope, "lease_renewed", item.id, data, admitted.caller)
     return item
 
 
-def release(tx: Tx, scope: Scope, item_id: str, expected_revision: int | None, guard: Guard, caller: Caller) -> Item:
-    """Give a claimed item back. Raises as `judge`."""
-    before = rows.find(tx, scope, item_id)
-    override = judge(tx, before, caller, "release", expected_revision, guard)
+def release(tx: Tx, admitted: Admitted) -> Item:
+    """Give a claimed item back."""
+    before, caller = admitted.item, admitted.caller
     data = present(
         revision=before.revision + 1,
         owner=rows.owner_of(before),
         fence=before.fence,
         cause="released",
-        lease_expires_at=rows.at(before.lease_expires_at),
-        override=override,
+        lease_expires_at=as_text(before.lease_expires_at),
+        override=admitted.override,
     )
-    emit(tx, scope, "item_released", before.id, data, caller)
+    emit(tx, before.scope, "item_released", before.id, data, caller)
     after = touched(before, tx.now, status="open", alias_claim=0, **UNCLAIMED)
     return save(tx, before, after, caller, "released")

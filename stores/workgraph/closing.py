@@ -6,7 +6,7 @@ makes ready is said, and that nothing is left open in the namespace.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from interlock.lifecycle import completion, readiness
 from interlock.lifecycle.refusal import Refusal
@@ -16,7 +16,7 @@ from interlock.lifecycle.work import CloseStatus, OnFailure
 
 from ..tx import Snapshot, Tx
 from . import attending, bindings, rows
-from .judging import Guard, judge, transition
+from .judging import Admitted, transition
 from .rows import Item
 from .saving import UNCLAIMED, elapse, save, touched
 from .scope import Scope, emit, present
@@ -40,24 +40,21 @@ class Ending(NamedTuple):
     cause: Cause = "closed"
 
 
-def close(
-    tx: Tx, scope: Scope, item_id: str, expected_revision: int, ending: Ending, guard: Guard, caller: Caller
-) -> tuple[Item, list[str]]:
-    """End an item; the bindings that were stopped. Raises as `judge`, then `policy_unsatisfied`, `incomplete`."""
-    item = rows.find(tx, scope, item_id)
-    override = judge(tx, item, caller, "close", expected_revision, guard)
+def close(tx: Tx, admitted: Admitted, ending: Ending) -> tuple[Item, list[str]]:
+    """End an item; the bindings that were stopped. Raises `policy_unsatisfied`, `invalid_transition` (`incomplete`)."""
+    item = admitted.item
     if ending.status == "completed":
-        check_policy(item)
+        _check_policy(item)
         _check_complete(item, ending)
-    return _close(tx, item, ending, caller, override)
+    return _close(tx, admitted, ending)
 
 
 def settle(tx: Tx, item: Item, status: CloseStatus, caller: Caller) -> Item:
     """End a parent as its children have decided; no policy is asked."""
-    return _close(tx, item, Ending(status, cause="child_join"), caller, None)[0]
+    return _close(tx, Admitted(item, caller), Ending(status, cause="child_join"))[0]
 
 
-def check_policy(item: Item) -> None:
+def _check_policy(item: Item) -> None:
     """Raise `policy_unsatisfied` where the item could not be completed now."""
     policy = rows.policy_of(item.policy)
     missing = completion.missing(policy, rows.confirmations_of(item))
@@ -73,9 +70,8 @@ def _check_complete(item: Item, ending: Ending) -> None:
     raise transition(item, "incomplete", f"{says}; even_if_incomplete completes it all the same", **about)
 
 
-def _close(
-    tx: Tx, before: Item, ending: Ending, caller: Caller, override: dict[str, Any] | None
-) -> tuple[Item, list[str]]:
+def _close(tx: Tx, admitted: Admitted, ending: Ending) -> tuple[Item, list[str]]:
+    before, caller = admitted.item, admitted.caller
     live = before.phase(tx.now) == "live"
     item = elapse(tx, before, caller)
     stopped = [row.binding_id for row in bindings.of_item(tx, item.n)]
@@ -88,7 +84,7 @@ def _close(
         fence=before.fence if live else None,
         even_if_incomplete=ending.even_if_incomplete,
         stopped_bindings=stopped,
-        override=override,
+        override=admitted.override,
     )
     emit(tx, after.scope, "item_closed", after.id, data, caller)
     if stopped:

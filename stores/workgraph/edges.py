@@ -106,21 +106,25 @@ def _change(tx: Tx, ends: Ends, found: Any, on_failure: OnFailure | None, caller
     return edge
 
 
+def find(tx: Tx, scope: Scope, kind: EdgeKind, from_id: str, to_id: str) -> Ends:
+    """The ends of an edge that is there. Raises `not_found`, also where an end is not."""
+    source, target = rows.get(tx, scope, from_id), rows.get(tx, scope, to_id)
+    if source is not None and target is not None:
+        ends = Ends(kind, source, target)
+        if tx.execute(FIND, ends.key).fetchone() is not None:
+            return ends
+    edge = present(kind=kind, from_id=from_id, to_id=to_id)
+    raise Refusal("not_found", f"there is no edge {from_id} {kind} {to_id}", kind="edge", edge=edge)
+
+
 def unlink(tx: Tx, ends: Ends, binding_id: str | None, caller: Caller) -> Edge:
-    """Remove an edge. Raises `not_found`, `authority_missing`."""
-    found = tx.execute(FIND, ends.key).fetchone()
-    if found is None:
-        raise Refusal(
-            "not_found",
-            f"there is no edge {ends.source.id} {ends.kind} {ends.target.id}",
-            kind="edge",
-            edge=present(kind=ends.kind, from_id=ends.source.id, to_id=ends.target.id),
-        )
+    """Remove an edge, which is there. Raises `authority_missing`."""
     _permit(tx, ends, binding_id)
+    on_failure, created_at = tx.execute(FIND, ends.key).fetchone()
     tx.execute(REMOVE, ends.key)
-    edge = record(ends, found[0], found[1])
+    edge = record(ends, on_failure, created_at)
     emit(tx, ends.target.scope, "unlinked", ends.target.id, {"edge": edge}, caller)
-    _count(tx, ends, found[0], -1, caller, "unlinked")
+    _count(tx, ends, on_failure, -1, caller, "unlinked")
     return edge
 
 

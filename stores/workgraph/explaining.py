@@ -8,7 +8,7 @@ from typing import Final
 from interlock.lifecycle import completion, readiness
 from interlock.lifecycle.bounds import EXPLAINED
 from interlock.lifecycle.readiness import SETTLES
-from interlock.lifecycle.times import rfc3339
+from interlock.lifecycle.times import as_text, rfc3339
 from interlock.lifecycle.work import (
     TERMINAL,
     Completion,
@@ -54,7 +54,7 @@ def explain(snap: Snapshot, item: Item) -> Explanation:
             children_failed=item.children_failed,
             children_cancelled=item.children_cancelled,
         ),
-        next_change_at=rows.at(_next_change(item, snap.now)),
+        next_change_at=as_text(_next_change(item, snap.now)),
         completion=Completion(satisfied=missing is None, policy=policy, missing=missing),
         attention=[
             ExplainedBinding(binding_id=row.binding_id, status=bindings.status_of(row), target_key=row.target_key)
@@ -91,7 +91,7 @@ def _waits(snap: Snapshot, item: Item) -> Iterator[Wait]:
             text=f"it is {item.status}, for ever",
             remedy="workgraph/create a new item",
             status=item.status,
-            terminal_at=rows.at(item.terminal_at),
+            terminal_at=as_text(item.terminal_at),
         )
         return
     if item.status == "blocked":
@@ -113,7 +113,7 @@ def _waits(snap: Snapshot, item: Item) -> Iterator[Wait]:
 
 
 def _claimed(item: Item) -> Wait:
-    until = rows.at(item.lease_expires_at)
+    until = as_text(item.lease_expires_at)
     owner = rows.owner_of(item)
     return Wait(
         kind="claimed",
@@ -168,8 +168,8 @@ def _gates(item: Item, now: int) -> Iterator[Wait]:
         if gate is not None and gate > now:
             yield Wait(
                 kind="gate",
-                text=f"it may not be begun before {rows.at(gate)}",
+                text=f"it may not be begun before {as_text(gate)}",
                 remedy=f"workgraph/update with another {name}",
                 field_=name,  # type: ignore[arg-type]
-                until=rows.at(gate),
+                until=as_text(gate),
             )

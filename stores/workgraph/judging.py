@@ -12,6 +12,7 @@ from interlock.lifecycle import authority, items
 from interlock.lifecycle.items import Input, Phase
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.times import as_text
 
 from ..tx import Tx
 from . import bindings, rows
@@ -38,25 +39,33 @@ class Guard(NamedTuple):
     """The call came through `mobkit/`: its clients know no fence (contract workgraph 11)."""
 
 
-NO_GUARD: Final = Guard()
+class Admitted(NamedTuple):
+    """An item that a write may touch now: its row as found, who does it, and what an override puts into the event."""
+
+    item: Item
+    caller: Caller
+    override: dict[str, Any] | None = None
 
 
-def judge(
+def admit(
     tx: Tx,
     item: Item,
     caller: Caller,
     given: Input,
-    expected_revision: int | None,
+    *,
+    expected: int | None = None,
     guard: Guard | None = None,
-) -> dict[str, Any] | None:
-    """Whether `given` is admitted now; what an override puts into the event. `guard` None is a method that asks none.
+) -> Admitted:
+    """Whether `given` is admitted now, by the table of states and the guard; None is a method that asks for no fence.
 
-    Raises `stale_lease`, `stale_revision`, `invalid_transition`, `fence_required`, `not_admin`, `authority_missing`.
+    Raises `not_found` of a binding, `stale_lease`, `stale_revision`, `invalid_transition`, `fence_required`,
+    `not_admin`, `authority_missing`, `already_claimed`.
     """
     phase = item.phase(tx.now)
     if guard is not None:
+        _find_binding(tx, item, guard)
         _check_fence(item, guard.fence, phase)
-    check_revision(item, expected_revision)
+    check_revision(item, expected)
     step = items.step(phase, given)
     if step.reason == "terminal":
         raise transition(item, "terminal", SAYS["terminal"].format(status=item.status))
@@ -65,9 +74,17 @@ def judge(
         override = _check_missing_fence(item, guard, caller, phase, given)
         if guard.binding_id is not None:
             act_under(tx, item.scope, guard.binding_id, (item.n,), guard.capability)
-    if step.code == "invalid_transition" and step.reason is not None:
+    if step.code == "already_claimed":
+        raise held(item, step.code, f"{item.id} is held by")
+    if step.reason is not None:
         raise transition(item, step.reason, SAYS[step.reason].format(status=item.status))
-    return override
+    return Admitted(item, caller, override)
+
+
+def _find_binding(tx: Tx, item: Item, guard: Guard) -> None:
+    """A binding that is not there is told before anything is judged."""
+    if guard.binding_id is not None:
+        bindings.find(tx, item.scope, guard.binding_id)
 
 
 def act_under(tx: Tx, scope: Scope, binding_id: str, item_ns: tuple[int, ...] | None, capability: str | None) -> None:
@@ -110,7 +127,7 @@ def stale_lease(item: Item, fence: int, phase: Phase) -> Refusal:
     more = present(
         current_fence=item.fence if live else None,
         holder=rows.owner_of(item) if live else None,
-        lease_expires_at=rows.at(item.lease_expires_at) if live else None,
+        lease_expires_at=as_text(item.lease_expires_at) if live else None,
     )
     says = f"fence {fence} of {item.id} is not that of its claim" if live else f"nobody holds {item.id} any more"
     return Refusal("stale_lease", says, fence=fence, current_revision=item.revision, **more)
@@ -118,7 +135,7 @@ def stale_lease(item: Item, fence: int, phase: Phase) -> Refusal:
 
 def held(item: Item, code: str, says: str) -> Refusal:
     """A refusal because of a live claim, with who holds it and until when."""
-    more = present(holder=rows.owner_of(item), lease_expires_at=rows.at(item.lease_expires_at))
+    more = present(holder=rows.owner_of(item), lease_expires_at=as_text(item.lease_expires_at))
     return Refusal(code, f"{says} {rows.owner_of(item).key}", current_revision=item.revision, **more)
 
 

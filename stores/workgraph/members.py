@@ -9,12 +9,11 @@ from interlock.admission import targets
 from interlock.admission.runtime import MemberId
 from interlock.lifecycle.attention import Member, MemberSession
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import rfc3339
+from interlock.lifecycle.times import as_text, rfc3339
 from interlock.lifecycle.work import OwnerKey
 
 from ..near import LOOKED_AT, near
 from ..tx import Snapshot, Tx
-from .rows import at
 
 Source = Literal["registered", "runtime"]
 Told = Mapping[str, MemberId]
@@ -127,7 +126,7 @@ def record(row: Row) -> Member:
         revision=row.revision,
         registered_at=rfc3339(row.registered_at),
         updated_at=rfc3339(row.updated_at),
-        retired_at=at(row.retired_at),
+        retired_at=as_text(row.retired_at),
     )
 
 
@@ -169,7 +168,9 @@ def member_of(tx: Tx | Snapshot, session_id: str, told: Told) -> MemberId | None
 def sessions_of(tx: Tx | Snapshot, member: MemberId) -> list[MemberSession]:
     """The newest sessions of a member, newest first."""
     found = (Mapped._make(row) for row in tx.execute(SESSIONS, (*member, SESSIONS_SHOWN)))
-    return [MemberSession(session_id=one.session_id, from_=rfc3339(one.from_at), to=at(one.to_at)) for one in found]
+    return [
+        MemberSession(session_id=one.session_id, from_=rfc3339(one.from_at), to=as_text(one.to_at)) for one in found
+    ]
 
 
 def page(snap: Snapshot, mob_id: str | None, status: str | None, after: tuple[str, str], limit: int) -> list[Row]:

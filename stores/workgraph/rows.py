@@ -12,7 +12,7 @@ from interlock.lifecycle import items
 from interlock.lifecycle.items import Phase
 from interlock.lifecycle.readiness import PRIORITIES, Stage
 from interlock.lifecycle.refusal import Refusal
-from interlock.lifecycle.times import rfc3339
+from interlock.lifecycle.times import as_text, rfc3339
 from interlock.lifecycle.work import (
     TERMINAL,
     Children,
@@ -107,12 +107,20 @@ _evidence: Final = msgspec.json.Decoder(Evidence).decode
 _refs: Final = msgspec.json.Decoder(list[ExternalRef]).decode
 
 
-def find(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item:
-    """The row of an item. Raises `not_found` where the scope has none."""
+def get(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item | None:
+    """The row of an item, where the scope has it."""
     row = tx.execute(BY_ID, (item_id,)).fetchone()
     if row is None or row[2] != scope.realm_id or row[3] != scope.namespace:
-        raise Refusal("not_found", f"there is no item {item_id} in {'/'.join(scope)}", kind="item", id=item_id)
+        return None
     return Item._make(row)
+
+
+def find(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item:
+    """The row of an item. Raises `not_found` where the scope has none."""
+    item = get(tx, scope, item_id)
+    if item is None:
+        raise Refusal("not_found", f"there is no item {item_id} in {'/'.join(scope)}", kind="item", id=item_id)
+    return item
 
 
 def by_n(tx: Tx | Snapshot, n: int) -> Item:
@@ -164,11 +172,6 @@ def owner_of(item: Item) -> Owner:
     return Owner(key=OwnerKey(kind=item.owner_kind, id=item.owner_id), display_name=item.owner_name)
 
 
-def at(ms: int | None) -> str | None:
-    """An instant as text."""
-    return None if ms is None else rfc3339(ms)
-
-
 def content_of(tx: Tx | Snapshot, item: Item) -> tuple[str | None, list[ExternalRef]]:
     """Its description and external references."""
     if not item.has_content:
@@ -203,10 +206,10 @@ def record(tx: Tx | Snapshot, item: Item) -> WorkItem:
         children=_children(item),
         owner=None if claim is None else claim.owner,
         claim=claim,
-        due_at=at(item.due_at),
+        due_at=as_text(item.due_at),
         overdue=item.due_at is not None and item.status not in TERMINAL and item.due_at <= tx.now,
-        not_before=at(item.not_before),
-        snoozed_until=at(item.snoozed_until),
+        not_before=as_text(item.not_before),
+        snoozed_until=as_text(item.snoozed_until),
         block_note=item.block_note,
         external_refs=refs,
         evidence_refs=evidence_of(tx, item),
@@ -215,7 +218,7 @@ def record(tx: Tx | Snapshot, item: Item) -> WorkItem:
         revision=item.revision,
         created_at=rfc3339(item.created_at),
         updated_at=rfc3339(item.updated_at),
-        terminal_at=at(item.terminal_at),
+        terminal_at=as_text(item.terminal_at),
     )
 
 
@@ -224,7 +227,7 @@ def _claim(item: Item) -> Claim:
         owner=owner_of(item),
         fence=item.fence,
         claimed_at=rfc3339(cast(int, item.claimed_at)),
-        lease_expires_at=at(item.lease_expires_at),
+        lease_expires_at=as_text(item.lease_expires_at),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from interlock.lifecycle import readiness
 from interlock.lifecycle.readiness import GATED, NEVER, READY, MovedBy
 from interlock.lifecycle.roles import Caller
+from interlock.lifecycle.times import as_text
 from interlock.lifecycle.work import TERMINAL
 
 from ..tx import Tx
@@ -131,7 +132,7 @@ def elapse(tx: Tx, item: Item, caller: Caller | None) -> Item:
         owner=rows.owner_of(item),
         fence=item.fence,
         cause="lease_expired",
-        lease_expires_at=rows.at(item.lease_expires_at),
+        lease_expires_at=as_text(item.lease_expires_at),
     )
     emit(tx, item.scope, "item_released", item.id, data, caller)
     return touched(item, tx.now, status="open", alias_claim=0, **UNCLAIMED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from interlock.lifecycle.readiness import GATED
+from interlock.lifecycle.times import as_text
 
 from ..sweep import WORK_PAGE, Page
 from ..tx import Snapshot, Tx
@@ -73,7 +74,7 @@ def end_lease(tx: Tx, n: int) -> None:
 def tell_overdue(tx: Tx, n: int) -> None:
     """Say that a deadline has passed."""
     item = rows.by_n(tx, n)
-    data = present(revision=item.revision, due_at=rows.at(item.due_at))
+    data = present(revision=item.revision, due_at=as_text(item.due_at))
     emit(tx, item.scope, "item_overdue", item.id, data)
     save(tx, item, item._replace(overdue_at=None), None, "updated")
 

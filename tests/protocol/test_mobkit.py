@@ -112,12 +112,6 @@ def test_the_realm_joins_every_call_unless_it_is_the_default() -> None:
     assert native(workgraph_items.GET, "default", id="work_1") == {"id": "work_1"}
 
 
-@pytest.mark.parametrize("method", [workgraph_items.CLOSE, workgraph_goals.GOAL_REQUEST_CLOSE])
-def test_closing_does_not_ask_whether_children_are_done_unless_told_to(method: AnyMethod) -> None:
-    assert native(method) == {"even_if_incomplete": True}
-    assert native(method, even_if_incomplete=False) == {"even_if_incomplete": False}
-
-
 def test_the_feed_begins_at_the_oldest_for_0_and_is_narrowed_to_what_has_a_kind() -> None:
     assert native(workgraph_graph.EVENTS, after_seq=0) == {"types": list(KINDS)}
     assert native(workgraph_graph.EVENTS, after_seq=5) == {"types": list(KINDS), "after_seq": 5}

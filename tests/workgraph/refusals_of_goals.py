@@ -66,7 +66,8 @@ def _policy(kind: str, **more: Any) -> Data:
 
 def _unconfirmed(policy: Data) -> Case:
     return Case(CONFIRM, "authority_missing", binding("g"),
-                {"capability": "trusted_principal", "policy": policy, "remedy": Says("role")},
+                {"binding_id": "$g/attention/binding_id", "mode": "pursue", "capability": "trusted_principal",
+                 "policy": policy, "remedy": Says("role")},
                 (goal("g", completion_policy=policy),), True)  # fmt: skip
 
 
