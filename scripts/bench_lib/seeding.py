@@ -19,12 +19,12 @@ from interlock.lifecycle.work import Owner, OwnerKey, SelfAttest
 from interlock.stores.health import STORE
 from interlock.stores.ids import Ids
 from interlock.stores.tx import Tx
-from interlock.stores.workgraph import attending, changes, claims, edges
+from interlock.stores.workgraph import attending, changes, claims, edges, rows
 from interlock.stores.workgraph.attending import Stance
 from interlock.stores.workgraph.changes import NewItem
 from interlock.stores.workgraph.claims import Wish
 from interlock.stores.workgraph.closing import Ending, close
-from interlock.stores.workgraph.judging import Guard
+from interlock.stores.workgraph.judging import Admitted
 from interlock.stores.workgraph.rows import Item
 from interlock.stores.workgraph.scope import Scope
 
@@ -117,11 +117,11 @@ def _group(tx: Tx, first: int, before: Item | None) -> Item:
         edges.link(tx, edges.find_ends(tx, SCOPE, kind, item.id, items[0].id), None, None, _CALLER)  # type: ignore[arg-type]
     for n, item in enumerate(items[1:], first + 1):
         _ended(tx, item, n)
-    live, kind_of = items[0], first // GROUP % 10
+    live, kind_of = rows.by_n(tx, items[0].n), first // GROUP % 10
     if kind_of == 6:
-        claims.claim(tx, SCOPE, live.id, live.revision, Wish(_WORKER, tx.now + DAY_MS), _CALLER)
+        _taken(tx, live)
     elif kind_of == 8:
-        changes.block(tx, SCOPE, live.id, live.revision, "waits for an answer", Guard(), _CALLER)
+        changes.block(tx, Admitted(live, _CALLER), "waits for an answer")
     elif kind_of == 9 and before is not None:
         edges.link(tx, edges.find_ends(tx, SCOPE, "blocks", before.id, live.id), None, None, _CALLER)
     return live
@@ -154,10 +154,11 @@ def _ended(tx: Tx, item: Item, n: int) -> None:
     """An item that was attended to, claimed and closed. Every ninth has had a second target."""
     for who in (n % HOT, (n + 1) % HOT)[: 1 + (n % GROUP == 1)]:
         attending.create(tx, item, _key(who), _STANCE, _CALLER)
-    taken = claims.claim(tx, SCOPE, item.id, item.revision, Wish(_WORKER, tx.now + DAY_MS), _CALLER).item
-    assert taken is not None
-    ending = Ending("cancelled" if n % GROUP == 9 else "completed")
-    close(tx, SCOPE, item.id, taken.revision, ending, Guard(fence=taken.fence), _CALLER)
+    close(tx, Admitted(_taken(tx, item), _CALLER), Ending("cancelled" if n % GROUP == 9 else "completed"))
+
+
+def _taken(tx: Tx, item: Item) -> Item:
+    return claims.take(tx, item, Wish(_WORKER, tx.now + DAY_MS), _CALLER)
 
 
 def leases(store: Store, count: int) -> None:
@@ -165,8 +166,7 @@ def leases(store: Store, count: int) -> None:
     for first in range(0, count, 1000):
         with store.tx() as tx:
             for n in range(first, first + 1000):
-                item = _item(tx, n)
-                claims.claim(tx, SCOPE, item.id, item.revision, Wish(_WORKER, tx.now + DAY_MS), _CALLER)
+                _taken(tx, _item(tx, n))
 
 
 def waiting(store: Store, count: int) -> None:
