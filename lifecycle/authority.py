@@ -36,16 +36,8 @@ _DELEGATED: Final[Mapping[Delegated, str]] = {
     "close_if_policy_allows": "can_close_if_policy_allows",
 }
 
-NEEDED: Final[Mapping[str, str]] = {
-    "workgraph/evidence/add": "can_add_evidence",
-    "workgraph/release": "can_release",
-    "workgraph/update": "can_update",
-    "workgraph/policy/escalate": "can_update",
-    "workgraph/block": "can_block",
-    "workgraph/create": "can_create",
-    "workgraph/attention/reassign": "can_link_derived_from",
-}
-"""The capability that a method under a `binding_id` needs, where it is always the same one."""
+TRUSTED_PRINCIPAL: Final = "trusted_principal"
+"""What a caller lacks for whom nobody vouches; it is of the connection, not of a binding."""
 
 
 def authority(mode: Mode, delegated: Delegated) -> Authority:

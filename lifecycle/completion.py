@@ -18,8 +18,6 @@ from .work import (
     Supervisor,
 )
 
-NOTHING: Final = Confirmations()
-
 EVIDENCE_KIND: Final[dict[type, ConfirmationKind]] = {
     HostConfirmed: "host_confirmation",
     PrincipalConfirmed: "principal_confirmation",

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from .mail import Presence, Record
 from .types import Count, Id, Json, Name, Rule, Seq, Text1K, Time, meta
+from .work import OwnerKey
 
 SENDERS_MAX = 256
 MAX_SESSIONS = 10_000
@@ -95,6 +96,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def operator(self) -> bool:
         """Attached to no role, on a transport that the setting `operator` allows."""
         return not self.roles and self.may_operate
+
+    @property
+    def principal_key(self) -> OwnerKey | None:
+        """Its trusted principal, whom the kernel vouches for, as an owner (contract workgraph 7)."""
+        if self.principal is None:
+            return None
+        return OwnerKey(kind="principal", id=self.principal.removeprefix("principal:"))
 
     @property
     def op_role(self) -> str | None:

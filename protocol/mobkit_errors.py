@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from interlock.lifecycle.authority import TRUSTED_PRINCIPAL
 from interlock.lifecycle.refusal import Refusal
 
 from .errors import error_object
@@ -40,8 +41,8 @@ ROWS: Final = (
     Row(("invalid_params",), -32602, MISMATCH, _INVALID, field="reason", value=MISMATCH),
     Row(("invalid_params", "limit_out_of_range", "too_large"), -32602, prefix=_INVALID),
     Row(("invalid_transition",), -32602, prefix=_INVALID, field="reason", value="not_an_escalation"),
-    Row(_TRUSTED, -32602, prefix=_INVALID, field="capability", value="trusted_principal", method="goal/confirm"),
-    Row(_TRUSTED, -32030, _DENIED, field="capability", value="trusted_principal", method="break_glass_reassign"),
+    Row(_TRUSTED, -32602, prefix=_INVALID, field="capability", value=TRUSTED_PRINCIPAL, method="goal/confirm"),
+    Row(_TRUSTED, -32030, _DENIED, field="capability", value=TRUSTED_PRINCIPAL, method="break_glass_reassign"),
     Row(("not_admin",), -32030, _DENIED),
     Row(_CONFLICTS, -32042, "workgraph_conflict", "workgraph conflict: "),
     Row(("unavailable",), -32041, "workgraph_unavailable"),

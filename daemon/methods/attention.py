@@ -28,7 +28,6 @@ from ..dispatch import Call, reads, writes
 from .work import LIST_KEY, check_guard, scope_of, wrong
 
 STATUSES: Final[tuple[Wanted, ...]] = get_args(contract.StateWord)
-PRINCIPAL: Final = "trusted_principal"
 
 
 def _result(tx: Tx | Snapshot, row: Binding) -> contract.AttentionResult:
@@ -161,7 +160,7 @@ def resume(tx: Tx, call: Call, params: BindingOpParams) -> contract.AttentionRes
 def _move(tx: Tx, call: Call, params: contract.ReassignParams, why: str | None = None) -> contract.MovedResult:
     scope = scope_of(params)
     canonical(tx, params.target, params.realm_id, call.told)
-    forced = None if why is None else Forced(_principal(call.caller), why)
+    forced = None if why is None else Forced(_vouched_for(call.caller), why)
     row = attending.judge(tx, scope, params.binding_id, params.expected_revision, "reassign")
     key = registering.lowered(tx, scope, params.target, call.told, call.caller).key
     row = bindings.by_n(tx, row.n)  # it may have come to that key just now, one revision later
@@ -183,13 +182,13 @@ def break_glass(tx: Tx, call: Call, params: contract.BreakGlassParams) -> contra
     return _move(tx, call, params, params.reason)
 
 
-def _principal(caller: Caller) -> str:
+def _vouched_for(caller: Caller) -> str:
     """Whom the kernel says the operator is. Raises `authority_missing`."""
     if caller.principal is None:
         raise Refusal(
             "authority_missing",
             "nobody vouches for who this is: break glass needs a trusted principal",
-            capability=PRINCIPAL,
+            capability=authority.TRUSTED_PRINCIPAL,
             remedy="call it over the Unix socket, unattached",
         )
     return caller.principal

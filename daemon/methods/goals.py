@@ -8,6 +8,7 @@ from msgspec import structs
 
 from interlock.lifecycle import completion
 from interlock.lifecycle.attention import OCCUPYING
+from interlock.lifecycle.authority import TRUSTED_PRINCIPAL
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.work import (
@@ -136,7 +137,7 @@ def _confirmer(caller: Caller, role: str | None, policy: CompletionPolicy, bindi
             raise Refusal("not_admin", "host_confirmed is confirmed by the operator, who is attached to no role")
         return None
     if isinstance(policy, PrincipalConfirmed):
-        key = None if caller.roles else _principal(caller)
+        key = None if caller.roles else caller.principal_key
     else:
         key = _identity(caller, role)
     if key is None or (isinstance(policy, Supervisor) and key != policy.owner_key):
@@ -147,15 +148,9 @@ def _confirmer(caller: Caller, role: str | None, policy: CompletionPolicy, bindi
 def _identity(caller: Caller, role: str | None) -> OwnerKey | None:
     """The confirming identity of a connection: its role, or its trusted principal where it has none."""
     if not caller.roles:
-        return _principal(caller)
+        return caller.principal_key
     name = role if role is not None else caller.roles[0] if len(caller.roles) == 1 else None
     return OwnerKey(kind="agent", id=name) if name is not None and name in caller.roles else None
-
-
-def _principal(caller: Caller) -> OwnerKey | None:
-    if caller.principal is None:
-        return None
-    return OwnerKey(kind="principal", id=caller.principal.removeprefix("principal:"))
 
 
 def _nobody(policy: CompletionPolicy, key: OwnerKey | None, binding: Binding) -> Refusal:
@@ -165,7 +160,7 @@ def _nobody(policy: CompletionPolicy, key: OwnerKey | None, binding: Binding) ->
         f"{policy.__struct_config__.tag} is confirmed by {wanted}, and this is {key or 'nobody it knows'}",
         binding_id=binding.binding_id,
         mode=binding.mode,
-        capability="trusted_principal",
+        capability=TRUSTED_PRINCIPAL,
         policy=policy,
         remedy="confirm over the socket, or from a connection that is attached to the role that may",
     )

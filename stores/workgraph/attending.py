@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from interlock.lifecycle.attention import ITEM_BINDINGS, OCCUPYING, Delegated, Mode, ProjectionPolicy
+from interlock.lifecycle.attention import ITEM_BINDINGS, Delegated, Mode, ProjectionPolicy
 from interlock.lifecycle.binding import Input
 from interlock.lifecycle.binding import move as move_of
 from interlock.lifecycle.bounds import PRUNE_ROWS
@@ -112,12 +112,6 @@ def judge(tx: Tx, scope: Scope, binding_id: str, expected_revision: int, what: I
     return row
 
 
-def check_occupying(row: Binding) -> None:
-    """Raise `invalid_transition` where a binding has ended."""
-    if row.status not in OCCUPYING:
-        raise bindings.transition(row, "binding_terminal", SAYS["binding_terminal"].format(state=row.status))
-
-
 def pause(tx: Tx, scope: Scope, binding_id: str, expected_revision: int, until: int | None, caller: Caller) -> Binding:
     """Pause a binding until an instant, or until it is resumed; a deadline that it has is replaced.
 
@@ -185,14 +179,13 @@ def stop(tx: Tx, scope: Scope, binding_id: str, expected_revision: int, reason: 
     return stopped
 
 
-def stop_of_item(tx: Tx, item: int, caller: Caller | None) -> list[str]:
-    """End every binding of an item that is closed; their ids, oldest first."""
+def stop_of_item(tx: Tx, item: int, caller: Caller | None) -> None:
+    """End every binding of an item that is closed, oldest first."""
     ended = bindings.of_item(tx, item)
     for row in ended:
         _stopped(tx, row, "item_closed", None, caller)
     for row in ended:
         vacated(tx, row, caller)
-    return [row.binding_id for row in ended]
 
 
 def _stopped(tx: Tx, row: Binding, cause: str, reason: str | None, caller: Caller | None) -> Binding:

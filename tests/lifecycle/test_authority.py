@@ -40,9 +40,8 @@ def test_every_cell_of_the_table_holds(mode: Mode, delegated: Delegated) -> None
     assert {name for name, held in bits.items() if held} == expected == rules.granted(mode, delegated)
 
 
-def test_every_needed_capability_is_one_of_the_twelve() -> None:
+def test_the_capability_to_close_and_to_link_is_one_of_the_twelve() -> None:
     names = set(Authority.__struct_fields__)
-    assert set(rules.NEEDED.values()) <= names
     assert {rules.closing(mode) for mode in get_args(Mode)} <= names
     assert {rules.linking(kind) for kind in ("parent", "related", "derived_from")} <= names
 
