@@ -31,7 +31,8 @@ from .services import Services
 
 T = TypeVar("T")
 
-
+WAIT_AGAIN_MS = 1000
+"""When to try again where too many calls wait: they end by themselves."""
 CANCELS = {"$/cancelRequest": "id", "notifications/cancelled": "requestId", "cancel": "request_id"}
 """Notifications that cancel a request, and the param that names it (contract daemon 1.4)."""
 IGNORED = frozenset({"initialize", "initialized", "notifications/initialized"})
@@ -322,7 +323,8 @@ class Connection(asyncio.Protocol):
         if self.services.state.name == "draining" or self._left is not None:
             raise self._not_now()
         if len(self._waiting) >= WAITING_CALLS:
-            raise Refusal("at_capacity", f"{WAITING_CALLS} calls of this connection wait already", retryable=True)
+            says = f"{WAITING_CALLS} calls of this connection wait already"
+            raise Refusal("at_capacity", says, retryable=True, retry_after_ms=WAIT_AGAIN_MS)
         self._waiting.add(call.in_flight)
         try:
             yield
