@@ -27,11 +27,6 @@ def limit_of(params: Any) -> int:
     return limit
 
 
-def next_cursor(method: str, params: msgspec.Struct, key: object) -> str:
-    """The cursor that goes on behind `key`."""
-    return urlsafe_b64encode(_mark(method, params) + _encode(key)).decode().rstrip("=")
-
-
 def key_of(method: str, params: Any, kind: type[Any]) -> Any:
     """The key in the params' cursor, None without one. Raises `invalid_params` for one that is not of this query."""
     if params.cursor is None:
@@ -68,7 +63,8 @@ def tail(method: str, params: msgspec.Struct, key: object) -> Tail:
     """How a page ends that goes on behind `key`; None is the end of all."""
     if key is None:
         return {"has_more": False, "next_cursor": None}
-    return {"has_more": True, "next_cursor": next_cursor(method, params, key)}
+    cursor = urlsafe_b64encode(_mark(method, params) + _encode(key)).decode().rstrip("=")
+    return {"has_more": True, "next_cursor": cursor}
 
 
 def page(
