@@ -6,7 +6,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar, cast
 
 import msgspec
 
@@ -75,14 +75,14 @@ def page(
     Beside them the key of the last one where there is more behind it; None at the end of what was found.
     """
     made: list[Record] = []
-    size, key = 0, None
+    size, last = 0, None
     for row in found:
         if len(made) == limit:
-            return made, key
+            return made, key_of(cast(Row, last))
         one = record(row)
         size += len(_encode(one))
         if made and size > PAGE_BYTES:
-            return made, key
+            return made, key_of(cast(Row, last))
         made.append(one)
-        key = key_of(row)
+        last = row
     return made, None

@@ -16,7 +16,7 @@ import msgspec
 
 from interlock.stores import cursors, messages, ops, tx
 from interlock.stores.workgraph import claims, queue
-from interlock.stores.workgraph.rows import Item
+from interlock.stores.workgraph.rows import item_of
 
 from . import seeding
 from .rows import ROLES, Rows, now_ms, rows
@@ -151,10 +151,10 @@ def claims_per_second(seeded: Path, home: Path, batch: int, count: int) -> float
 
 
 def _claim(conn: sqlite3.Connection, owner: str, at: int) -> None:
-    row = conn.execute(queue.READY, (*seeding.SCOPE, *queue.FIRST)).fetchone()
-    n, revision = row[0], row[Item._fields.index("revision")]
-    values = ("agent", owner, None, 0, at, at + LEASE_MS, revision + 1, at, n, at)
-    taken = Item._make(conn.execute(claims.TAKE, values).fetchone())
+    found = item_of(conn.execute(queue.READY, (*seeding.SCOPE, *queue.FIRST)).fetchone())
+    n = found.n
+    values = ("agent", owner, None, 0, at, at + LEASE_MS, found.revision + 1, at, n, at)
+    taken = item_of(conn.execute(claims.TAKE, values).fetchone())
     if taken.labels is not None:
         conn.execute(claims.TAKE_LABELS, (at, n))
     said = {"revision": taken.revision, "owner": {"key": {"kind": "agent", "id": owner}}, "fence": taken.fence}

@@ -14,23 +14,23 @@ from interlock.lifecycle.work import WorkRef
 
 from ..tx import Snapshot
 from . import bindings, occupancy, rows
-from .bindings import COLUMNS, Binding, rows_of
+from .bindings import ROW, Binding, binding_of, rows_of
 from .rows import Item
 from .scope import Scope
 
 Wanted = Literal["active", "paused", "superseded", "stopped", "occupying"]
 
 _PAGE: Final = " AND (updated_at, binding_id) > (?, ?) ORDER BY updated_at, binding_id"
-_LISTED: Final = f"{COLUMNS} FROM attention WHERE realm_id = ? AND namespace = ? AND"
+_LISTED: Final = f"{ROW} FROM attention WHERE realm_id = ? AND namespace = ? AND"
 ACTIVE: Final = f"SELECT {_LISTED} status = 'active'{_PAGE}"
 PAUSED: Final = f"SELECT {_LISTED} status = 'paused'{_PAGE}"
 SUPERSEDED: Final = f"SELECT {_LISTED} status = 'superseded'{_PAGE}"
 STOPPED: Final = f"SELECT {_LISTED} status = 'stopped'{_PAGE}"
 BY_TARGET: Final = f"SELECT {_LISTED} target_key = ?{_PAGE}"
-BY_ITEM: Final = f"SELECT {COLUMNS} FROM attention WHERE item = ?{_PAGE}"
+BY_ITEM: Final = f"SELECT {ROW} FROM attention WHERE item = ?{_PAGE}"
 # `realm_id || ''` keeps SQLite to the index of pauses that end: those over and not yet swept are few.
 ELAPSED: Final = (
-    f"SELECT {COLUMNS} FROM attention WHERE paused_until <= ? AND realm_id || '' = ? AND namespace = ?"
+    f"SELECT {ROW} FROM attention WHERE paused_until <= ? AND realm_id || '' = ? AND namespace = ?"
     " AND status IN ('active', 'paused')"
 )
 ITEM: Final = "SELECT n FROM items WHERE id = ? AND realm_id = ? AND namespace = ?"
@@ -114,7 +114,7 @@ def _sorted(found: list[Binding], after: Key) -> Iterator[Binding]:
 
 def _read(snap: Snapshot, sql: str, *about: Any) -> Iterator[Binding]:
     """Rows one by one, no more than are asked for."""
-    return map(Binding._make, snap.execute(sql, about))
+    return map(binding_of, snap.execute(sql, about))
 
 
 def _fits(row: Binding, wanted: Filter, now: int) -> bool:

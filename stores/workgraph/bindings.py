@@ -12,12 +12,13 @@ from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.times import as_text, rfc3339
 from interlock.lifecycle.work import BindingStatus, WorkRef
 
+from ..packed import packed, unpacked
 from ..tx import Snapshot, Tx
 from .scope import Scope
 
 
 class Binding(NamedTuple):
-    """One row, in the order of `COLUMNS`, with its item's id; instants are milliseconds."""
+    """One row, in the order of `ROW`, with its item's id; instants are milliseconds."""
 
     n: int
     binding_id: str
@@ -57,36 +58,43 @@ class Binding(NamedTuple):
 
 
 STORED: Final = Binding._fields[:-1]
-COLUMNS: Final = ", ".join([*STORED, "(SELECT id FROM items WHERE items.n = attention.item)"])
-BY_ID: Final = f"SELECT {COLUMNS} FROM attention WHERE binding_id = ?"
-BY_N: Final = f"SELECT {COLUMNS} FROM attention WHERE n = ?"
+ROW: Final = packed([*STORED, "(SELECT id FROM items WHERE items.n = attention.item)"])
+"""A row of attention, for `binding_of`."""
+BY_ID: Final = f"SELECT {ROW} FROM attention WHERE binding_id = ?"
+BY_N: Final = f"SELECT {ROW} FROM attention WHERE n = ?"
 INSERT: Final = f"INSERT INTO attention({', '.join(STORED[1:])}) VALUES ({', '.join('?' * len(STORED[1:]))})"
 SAVED: Final = (
     *("target_key", "alias_key", "status", "paused_until", "superseded_by", "revision", "updated_at"),
     "terminal_at",
 )
 SAVE: Final = f"UPDATE attention SET {' = ?, '.join(SAVED)} = ? WHERE n = ?"
-OF_ITEM: Final = f"SELECT {COLUMNS} FROM attention WHERE item = ? AND status IN ('active', 'paused') ORDER BY n"
+OF_ITEM: Final = f"SELECT {ROW} FROM attention WHERE item = ? AND status IN ('active', 'paused') ORDER BY n"
 """Those that occupy, oldest first."""
 
 
+def binding_of(row: Any) -> Binding:
+    """The binding in a row of a statement that selects `ROW`."""
+    return Binding._make(unpacked(row))
+
+
 def rows_of(tx: Tx | Snapshot, sql: str, *params: Any) -> list[Binding]:
-    """The rows that a statement over `COLUMNS` finds."""
-    return [Binding._make(row) for row in tx.execute(sql, params).fetchall()]
+    """The rows that a statement over `ROW` finds."""
+    return [binding_of(row) for row in tx.execute(sql, params).fetchall()]
 
 
 def find(tx: Tx | Snapshot, scope: Scope, binding_id: str) -> Binding:
     """One binding. Raises `not_found` where the scope has none."""
     row = tx.execute(BY_ID, (binding_id,)).fetchone()
-    if row is None or row[2] != scope.realm_id or row[3] != scope.namespace:
+    found = None if row is None else binding_of(row)
+    if found is None or found.scope != scope:
         where = "/".join(scope)
         raise Refusal("not_found", f"there is no binding {binding_id} in {where}", kind="attention", id=binding_id)
-    return Binding._make(row)
+    return found
 
 
 def by_n(tx: Tx | Snapshot, n: int) -> Binding:
     """The row with this number, which exists."""
-    return Binding._make(tx.execute(BY_N, (n,)).fetchone())
+    return binding_of(tx.execute(BY_N, (n,)).fetchone())
 
 
 def of_item(tx: Tx | Snapshot, item: int) -> list[Binding]:

@@ -21,7 +21,7 @@ TAKE: Final = (
     "UPDATE items SET status = 'in_progress', stage = 0, owner_kind = ?, owner_id = ?, owner_name = ?,"
     " fence = fence + 1, alias_claim = ?, claimed_at = ?, lease_expires_at = ?, revision = ?, updated_at = ?"
     " WHERE n = ? AND (status = 'open' OR status = 'in_progress' AND lease_expires_at <= ?)"
-    f" RETURNING {rows.COLUMNS}"
+    f" RETURNING {rows.ROW}"
 )
 """The claim decides by itself: of any number of racers one finds the item open, or its lease elapsed."""
 TAKE_LABELS: Final = "UPDATE item_labels SET status = 'in_progress', stage = 0, updated_at = ? WHERE item = ?"
@@ -69,7 +69,7 @@ def take(tx: Tx, item: Item, wish: Wish, caller: Caller) -> Item:
     key, now = wish.owner.key, tx.now
     owner = (key.kind, key.id, wish.owner.display_name, int(wish.alias))
     row = tx.execute(TAKE, (*owner, now, wish.lease_expires_at, item.revision + 1, now, item.n, now)).fetchone()
-    taken = Item._make(row)
+    taken = rows.item_of(row)
     if taken.labels is not None:
         tx.execute(TAKE_LABELS, (now, taken.n))
     data = present(

@@ -15,7 +15,7 @@ from interlock.lifecycle.work import TERMINAL, OwnerKey, Status
 
 from ..tx import Snapshot
 from . import rows
-from .rows import COLUMNS, Item
+from .rows import JOINED_ROW, ROW, Item, item_of
 from .scope import Scope
 
 STATUSES: Final[tuple[Status, ...]] = ("open", "in_progress", "blocked", "completed", "cancelled", "failed")
@@ -26,13 +26,11 @@ FIRST: Final[Key] = (-1, "")
 LAST: Final[Key] = (2**63 - 1, "\U0010ffff")
 
 _OF_LABEL: Final = (
-    f"SELECT {', '.join(f'i.{name}' for name in Item._fields)} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
+    f"SELECT {JOINED_ROW} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
     " WHERE l.realm_id = ? AND l.namespace = ? AND l.status = ? AND l.label = ?"
 )
-_OF_STATUS: Final = f"SELECT {COLUMNS} FROM items WHERE realm_id = ? AND namespace = ? AND status = ?"
-_OF_OWNER: Final = (
-    f"SELECT {COLUMNS} FROM items WHERE realm_id = ? AND namespace = ? AND owner_kind = ? AND owner_id = ?"
-)
+_OF_STATUS: Final = f"SELECT {ROW} FROM items WHERE realm_id = ? AND namespace = ? AND status = ?"
+_OF_OWNER: Final = f"SELECT {ROW} FROM items WHERE realm_id = ? AND namespace = ? AND owner_kind = ? AND owner_id = ?"
 _UP: Final = " AND (updated_at, id) > (?, ?) ORDER BY updated_at, id"
 _DOWN: Final = " AND (updated_at, id) < (?, ?) ORDER BY updated_at DESC, id DESC"
 _LABEL_UP: Final = " AND (l.updated_at, l.id) > (?, ?) ORDER BY l.updated_at, l.id"
@@ -105,16 +103,16 @@ def page(snap: Snapshot, scope: Scope, wanted: Wanted, after: Key | None, limit:
 def _walks(snap: Snapshot, scope: Scope, wanted: Wanted, start: Key) -> Iterator[Iterator[Item]]:
     if wanted.owner is not None:  # who holds an item is asked of the few that are held
         sql = BY_OWNER_DOWN if wanted.down else BY_OWNER
-        yield map(Item._make, snap.execute(sql, (*scope, wanted.owner.kind, wanted.owner.id, *start)))
+        yield map(item_of, snap.execute(sql, (*scope, wanted.owner.kind, wanted.owner.id, *start)))
         return
     for status in wanted.statuses:
         if wanted.labels:
             label = _rarest(snap, scope, status, wanted.labels)
             sql = BY_LABEL_DOWN if wanted.down else BY_LABEL
-            yield map(Item._make, snap.execute(sql, (*scope, status, label, *start)))
+            yield map(item_of, snap.execute(sql, (*scope, status, label, *start)))
         else:
             sql = BY_STATUS_DOWN if wanted.down else BY_STATUS
-            yield map(Item._make, snap.execute(sql, (*scope, status, *start)))
+            yield map(item_of, snap.execute(sql, (*scope, status, *start)))
 
 
 def _rarest(snap: Snapshot, scope: Scope, status: Status, labels: Sequence[str]) -> str:

@@ -14,19 +14,19 @@ from interlock.lifecycle.roles import Caller
 
 from .. import faults
 from ..tx import Snapshot, Tx
-from .bindings import COLUMNS, Binding, rows_of, save
+from .bindings import ROW, Binding, rows_of, save
 from .scope import Scope, emit, present
 
 BY_KEY: Final = (
-    f"SELECT {COLUMNS} FROM attention"
+    f"SELECT {ROW} FROM attention"
     " WHERE realm_id = ? AND namespace = ? AND target_key = ? AND status IN ('active', 'paused')"
 )
 BY_ALIAS: Final = (
-    f"SELECT {COLUMNS} FROM attention"
+    f"SELECT {ROW} FROM attention"
     " WHERE realm_id = ? AND namespace = ? AND alias_key = ? AND status IN ('active', 'paused')"
 )
 EVERYWHERE: Final = (
-    f"SELECT {COLUMNS} FROM attention WHERE target_key = ? AND status IN ('active', 'paused')"
+    f"SELECT {ROW} FROM attention WHERE target_key = ? AND status IN ('active', 'paused')"
     " ORDER BY created_at DESC, binding_id DESC LIMIT ?"
 )
 SET_ALIAS: Final = "UPDATE attention SET alias_key = ? WHERE n = ?"

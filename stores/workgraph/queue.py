@@ -14,7 +14,7 @@ from typing import Final
 
 from ..tx import Snapshot, Tx
 from . import leases, rows
-from .rows import COLUMNS, Item
+from .rows import JOINED_ROW, ROW, Item, item_of
 from .scope import Scope
 
 Key = tuple[int, int, int, str]
@@ -31,11 +31,11 @@ _ALSO: Final = (
 _CARRIES: Final = _ALSO.format(item="items.n")
 
 READY: Final = (
-    f"SELECT {COLUMNS} FROM items WHERE stage = 1 AND realm_id = ? AND namespace = ?"
+    f"SELECT {ROW} FROM items WHERE stage = 1 AND realm_id = ? AND namespace = ?"
     " AND (priority, due_order, created_at, id) > (?, ?, ?, ?) ORDER BY priority, due_order, created_at, id"
 )
 READY_LABEL: Final = (
-    f"SELECT {', '.join(f'i.{name}' for name in Item._fields)} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
+    f"SELECT {JOINED_ROW} FROM item_labels AS l JOIN items AS i ON i.n = l.item"
     " WHERE l.stage = 1 AND l.realm_id = ? AND l.namespace = ? AND l.label = ?"
     f" AND (l.priority, l.due_order, l.created_at, l.id) > (?, ?, ?, ?){_ALSO.format(item='l.item')}"
     " ORDER BY l.priority, l.due_order, l.created_at, l.id"
@@ -91,10 +91,10 @@ def _rows(tx: Tx | Snapshot, sql: str, *params: object) -> list[Item]:
 
 def _indexed(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], after: Key) -> Iterator[Item]:
     if not labels:
-        return map(Item._make, tx.execute(READY, (*scope, *after)))
+        return map(item_of, tx.execute(READY, (*scope, *after)))
     rarest = labels[0] if len(labels) == 1 else min(labels, key=lambda label: _how_many(tx, scope, label))
     others = rows.encoded([label for label in labels if label != rarest])
-    return map(Item._make, tx.execute(READY_LABEL, (*scope, rarest, *after, others)))
+    return map(item_of, tx.execute(READY_LABEL, (*scope, rarest, *after, others)))
 
 
 def _how_many(tx: Tx | Snapshot, scope: Scope, label: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -30,12 +30,13 @@ from interlock.lifecycle.work import (
     WorkItem,
 )
 
+from ..packed import packed, unpacked
 from ..tx import Snapshot, Tx
 from .scope import Scope
 
 
 class Item(NamedTuple):
-    """One row, in the order of `COLUMNS`; instants are milliseconds."""
+    """One row, in the order of `ROW`; instants are milliseconds."""
 
     n: int
     id: str
@@ -93,9 +94,12 @@ class Item(NamedTuple):
         return self.priority, self.due_order, self.created_at, self.id
 
 
-COLUMNS: Final = ", ".join(Item._fields)
-BY_ID: Final = f"SELECT {COLUMNS} FROM items WHERE id = ?"
-BY_N: Final = f"SELECT {COLUMNS} FROM items WHERE n = ?"
+ROW: Final = packed(Item._fields)
+"""A row of items, for `item_of`."""
+JOINED_ROW: Final = packed(f"i.{name}" for name in Item._fields)
+"""The same where items is joined as `i`."""
+BY_ID: Final = f"SELECT {ROW} FROM items WHERE id = ?"
+BY_N: Final = f"SELECT {ROW} FROM items WHERE n = ?"
 IDS_OF: Final = "SELECT i.n, i.id FROM json_each(?) AS j CROSS JOIN items AS i ON i.n = j.value"
 CONTENT_OF: Final = "SELECT description, external_refs FROM item_content WHERE item = ?"
 EVIDENCE_OF: Final = "SELECT data FROM item_evidence WHERE item = ? ORDER BY pos"
@@ -107,12 +111,16 @@ _evidence: Final = msgspec.json.Decoder(Evidence).decode
 _refs: Final = msgspec.json.Decoder(list[ExternalRef]).decode
 
 
+def item_of(row: Any) -> Item:
+    """The item in a row of a statement that selects `ROW`."""
+    return Item._make(unpacked(row))
+
+
 def get(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item | None:
     """The row of an item, where the scope has it."""
     row = tx.execute(BY_ID, (item_id,)).fetchone()
-    if row is None or row[2] != scope.realm_id or row[3] != scope.namespace:
-        return None
-    return Item._make(row)
+    item = None if row is None else item_of(row)
+    return item if item is not None and item.scope == scope else None
 
 
 def find(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item:
@@ -125,7 +133,7 @@ def find(tx: Tx | Snapshot, scope: Scope, item_id: str) -> Item:
 
 def by_n(tx: Tx | Snapshot, n: int) -> Item:
     """The row with this number, which exists."""
-    return Item._make(tx.execute(BY_N, (n,)).fetchone())
+    return item_of(tx.execute(BY_N, (n,)).fetchone())
 
 
 def ids_of(tx: Tx | Snapshot, numbers: Sequence[int]) -> list[str]:

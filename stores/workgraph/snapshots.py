@@ -18,7 +18,7 @@ OUT_OF: Final = (
     "SELECT e.kind, e.on_failure, e.created_at, i.id, i.status, i.labels"
     " FROM edges AS e CROSS JOIN items AS i ON i.n = e.to_item WHERE e.from_item = ? ORDER BY e.kind, e.to_item"
 )
-ATTENTION: Final = f"SELECT {bindings.COLUMNS} FROM attention WHERE item = ? ORDER BY updated_at, binding_id"
+ATTENTION: Final = f"SELECT {bindings.ROW} FROM attention WHERE item = ? ORDER BY updated_at, binding_id"
 
 
 class Part(NamedTuple):

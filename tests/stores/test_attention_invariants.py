@@ -34,7 +34,7 @@ TARGETS: list[Target] = [
     *(SessionTarget(session_id=session) for session in SESSIONS),
     *(IdentityTarget(identity=member.identity, mob_id="m") for member in MEMBERS),
 ]
-ALL = f"SELECT {bindings.COLUMNS} FROM attention ORDER BY n"
+ALL = f"SELECT {bindings.ROW} FROM attention ORDER BY n"
 ITEM = NewItem(
     title="t",
     description=None,
@@ -103,7 +103,7 @@ class Attention(RuleBasedStateMachine):
 
     @property
     def all(self) -> list[Binding]:
-        return [Binding._make(row) for row in self.conn.execute(ALL)]
+        return [bindings.binding_of(row) for row in self.conn.execute(ALL)]
 
     @property
     def occupying(self) -> list[Binding]:
