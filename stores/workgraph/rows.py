@@ -193,8 +193,31 @@ def evidence_of(tx: Tx | Snapshot, item: Item) -> list[Evidence]:
     return [_evidence(data) for (data,) in tx.execute(EVIDENCE_OF, (item.n,))] if item.evidence else []
 
 
+_SEEN: Final = 4096
+_SMALL: Final = 1024
+_seen: Final[dict[tuple[Item, bool], WorkItem]] = {}
+"""Small items as readers have shown them. A fleet asks for the same ready items again and again, and a row of which
+nothing has changed is shown as before: what lies in other tables changes with its revision. Only for what is committed:
+a transaction may yet be undone, and its revision be given out again."""
+
+
 def record(tx: Tx | Snapshot, item: Item) -> WorkItem:
     """The item as results show it, judged at the transaction's or the snapshot's instant."""
+    overdue = item.due_at is not None and item.status not in TERMINAL and item.due_at <= tx.now
+    if isinstance(tx, Tx):
+        return _record(tx, item, overdue)
+    found = _seen.get((item, overdue))
+    if found is None:
+        found = _record(tx, item, overdue)
+        large = item.evidence or found.external_refs
+        if not large and len(found.description or "") + len(item.labels or "") <= _SMALL:
+            if len(_seen) >= _SEEN:
+                _seen.clear()
+            _seen[item, overdue] = found
+    return found
+
+
+def _record(tx: Tx | Snapshot, item: Item, overdue: bool) -> WorkItem:
     description, refs = content_of(tx, item)
     claim = None if item.owner_kind is None else _claim(item)
     return WorkItem(
@@ -215,7 +238,7 @@ def record(tx: Tx | Snapshot, item: Item) -> WorkItem:
         owner=None if claim is None else claim.owner,
         claim=claim,
         due_at=as_text(item.due_at),
-        overdue=item.due_at is not None and item.status not in TERMINAL and item.due_at <= tx.now,
+        overdue=overdue,
         not_before=as_text(item.not_before),
         snoozed_until=as_text(item.snoozed_until),
         block_note=item.block_note,
