@@ -21,6 +21,7 @@ from interlock.protocol import envelope
 from interlock.protocol.envelope import Batch, Id, Invalid, Notification, Request, Response
 from interlock.protocol.framing import BadHeader, Framing, Oversized, Splitter
 from interlock.protocol.limits import OUTPUT_BYTES, REQUESTS_IN_FLIGHT, WAITING_CALLS
+from interlock.protocol.workgraph import DEFAULT
 
 from . import dispatch
 from .calls import ServerCalls
@@ -72,7 +73,7 @@ class Connection(asyncio.Protocol):
         self.subscriptions: dict[str, Any] = {}
         self.gone = asyncio.Event()
         self.attached = False
-        self.realm = "default"
+        self.realm = DEFAULT
         """Of the names under `mobkit/`, as `mobkit/init` said."""
         self._splitter = Splitter()
         self._backlog: deque[Item] = deque()

@@ -11,6 +11,8 @@ from .contract import PageParams, Params, Result
 from .limits import FILTER_LABELS, LEASE_DEFAULT_SECONDS, LEASE_SECONDS
 
 DEFAULT = "default"
+WRITE = ("not_found", "stale_revision", "invalid_transition", "op_conflict")
+"""What every write to a thing at one of its revisions can answer."""
 
 FilterLabels = Annotated[list[Id], meta(Rule(kind="list", max=FILTER_LABELS), maxItems=FILTER_LABELS)]
 Reason = Annotated[

@@ -10,7 +10,7 @@ from interlock.lifecycle.types import Id, Rule, Seq, Text256, Time, meta
 from interlock.lifecycle.work import WorkItem
 
 from .contract import Method, PageResult, Result
-from .workgraph import BindingOpParams, BindingParams, OpResult, Reason, ScopePageParams, ScopeParams
+from .workgraph import WRITE, BindingOpParams, BindingParams, OpResult, Reason, ScopePageParams, ScopeParams
 
 StateWord = Literal["active", "paused", "superseded", "stopped", "occupying"]
 
@@ -118,7 +118,6 @@ class AttentionPruneResult(Result, frozen=True, kw_only=True):
     has_more: bool
 
 
-WRITE = ("not_found", "stale_revision", "invalid_transition", "op_conflict")
 ADMITTED = (*WRITE, "occupied", "admission_lock_timeout")
 
 ATTENTION_LIST = Method(

@@ -26,6 +26,7 @@ from interlock.lifecycle.work import (
 
 from .contract import Method, PageResult
 from .workgraph import (
+    WRITE,
     FilterLabels,
     GuardParams,
     ItemParams,
@@ -202,7 +203,6 @@ class AddEvidenceParams(GuardParams, frozen=True, kw_only=True):
     expected_revision: Rev | None = None
 
 
-WRITE = ("not_found", "stale_revision", "invalid_transition", "op_conflict")
 GUARDED = (*WRITE, "stale_lease", "fence_required", "not_admin", "authority_missing")
 
 CREATE = Method(

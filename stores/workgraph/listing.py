@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from interlock.lifecycle.bounds import SCAN_ROWS
 from interlock.lifecycle.work import TERMINAL, OwnerKey, Status
@@ -18,7 +18,7 @@ from . import rows
 from .rows import JOINED_ROW, ROW, Item, item_of
 from .scope import Scope
 
-STATUSES: Final[tuple[Status, ...]] = ("open", "in_progress", "blocked", "completed", "cancelled", "failed")
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 Key = tuple[int, str]
 """A place in the order: last change, id."""
