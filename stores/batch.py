@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
 from interlock.lifecycle.events import Event
@@ -79,7 +79,7 @@ class Batch:
         now = self._timeline.now(last_instant(conn))
         done: list[Done] = []
         kept: list[Tx] = []
-        memo: dict[str, Any] = {}
+        memo: dict[Hashable, Any] = {}
         for job in jobs:
             tx = Tx(conn.execute, now, self._ids, memo)
             result = _guarded(conn, job, tx) if savepoints else _plain(conn, job, tx, alone=len(jobs) == 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -62,7 +62,7 @@ class Tx(Snapshot):
 
     __slots__ = ("_ids", "counters", "events", "memo")
 
-    def __init__(self, execute: Execute, now: int, ids: Ids, memo: dict[str, Any] | None = None) -> None:
+    def __init__(self, execute: Execute, now: int, ids: Ids, memo: dict[Hashable, Any] | None = None) -> None:
         super().__init__(execute, now)
         self._ids = ids
         self.memo = {} if memo is None else memo

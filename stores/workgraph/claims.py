@@ -86,13 +86,15 @@ def claim_next(
     tx: Tx, scope: Scope, labels: tuple[str, ...], wish: Wish, caller: Caller
 ) -> tuple[Item | None, list[str]]:
     """Settle what its children have decided, then take the most urgent ready item; the ids of what was settled."""
-    sweeping.catch_up(tx, scope)
+    due = queue.is_due(tx, scope)
+    if due:
+        sweeping.catch_up(tx, scope)
     settled = []
-    for item in queue.settling(tx, scope, labels, SETTLED):
+    for item in queue.settling(tx, scope, labels, SETTLED, due=due):
         now = rows.by_n(tx, item.n)  # its counters may have changed with the one before
         closing.settle(tx, now, SETTLES[now.join_state], caller)
         settled.append(item.id)
-    found = queue.first(tx, scope, labels)
+    found = queue.first(tx, scope, labels, due=due)
     return None if found is None else take(tx, found, wish, caller), settled
 
 

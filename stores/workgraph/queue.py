@@ -58,6 +58,10 @@ SETTLING_ELAPSED: Final = (
     "SELECT n FROM items WHERE lease_expires_at <= ? AND join_state IN ('propagate_failure', 'propagate_cancellation')"
     f" AND realm_id || '' = ? AND namespace = ?{_CARRIES} ORDER BY created_at, id LIMIT ?"
 )
+LEASE_DUE: Final = "SELECT 1 FROM items WHERE lease_expires_at <= ? AND realm_id || '' = ? AND namespace = ? LIMIT 1"
+GATE_DUE: Final = (
+    "SELECT 1 FROM items WHERE stage = 2 AND gate_at <= ? AND realm_id || '' = ? AND namespace = ? LIMIT 1"
+)
 HOW_MANY: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM item_labels WHERE stage = 1 AND realm_id = ? AND namespace = ? AND label = ?"
     " LIMIT 1000)"
@@ -68,20 +72,37 @@ NEXT_GATE: Final = (
 )
 
 
+def is_due(tx: Tx, scope: Scope) -> bool:
+    """Whether time has done something in a scope that nobody has written down.
+
+    Asked once in a transaction where it has not: nothing is due at the instant at which it is written.
+    """
+    quiet = (is_due, scope)
+    if quiet in tx.memo:
+        return False
+    due = any(tx.execute(sql, (tx.now, *scope)).fetchone() for sql in (LEASE_DUE, GATE_DUE))
+    if not due:
+        tx.memo[quiet] = True
+    return due
+
+
 def ready(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], limit: int, after: Key = FIRST) -> Iterator[Item]:
     """What is ready now behind `after` and carries all labels, most urgent first, at most `limit`."""
-    behind = (*scope, rows.encoded(labels), *after, limit)
-    late = _rows(tx, OPENED, tx.now, *behind) + _rows(tx, ELAPSED, tx.now, tx.now, *behind)
     indexed = _indexed(tx, scope, labels, after)
-    if late:
-        late.sort(key=_order)
-        indexed = heapq.merge(indexed, late, key=_order)
-    return islice(indexed, limit)
+    late = _late(tx, scope, labels, limit, after)
+    return islice(heapq.merge(indexed, late, key=_order) if late else indexed, limit)
 
 
-def first(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str]) -> Item | None:
-    """The most urgent ready item."""
-    return next(ready(tx, scope, labels, 1), None)
+def first(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], *, due: bool = True) -> Item | None:
+    """The most urgent ready item. `due` False where nothing is (see `is_due`)."""
+    return next(ready(tx, scope, labels, 1) if due else _indexed(tx, scope, labels, FIRST), None)
+
+
+def _late(tx: Tx | Snapshot, scope: Scope, labels: Sequence[str], limit: int, after: Key) -> list[Item]:
+    """What time alone has made ready."""
+    behind = (*scope, rows.encoded(labels), *after, limit)
+    found = _rows(tx, OPENED, tx.now, *behind) + _rows(tx, ELAPSED, tx.now, tx.now, *behind)
+    return sorted(found, key=_order)
 
 
 def _rows(tx: Tx | Snapshot, sql: str, *params: object) -> list[Item]:
@@ -103,11 +124,13 @@ def _how_many(tx: Tx | Snapshot, scope: Scope, label: str) -> int:
     return count
 
 
-def settling(tx: Tx, scope: Scope, labels: Sequence[str], limit: int) -> list[Item]:
+def settling(tx: Tx, scope: Scope, labels: Sequence[str], limit: int, *, due: bool = True) -> list[Item]:
     """Parents that their children have decided about, oldest first. Who held one has lost it with the lease."""
     of_scope = (*scope, rows.encoded(labels), limit)
-    found = _rows(tx, SETTLING, *of_scope) + _rows(tx, SETTLING_ELAPSED, tx.now, *of_scope)
-    return sorted(found, key=_age)[:limit]
+    found = _rows(tx, SETTLING, *of_scope)
+    if due:
+        found = sorted(found + _rows(tx, SETTLING_ELAPSED, tx.now, *of_scope), key=_age)[:limit]
+    return found
 
 
 def next_due(snap: Tx | Snapshot, scope: Scope) -> int | None:
