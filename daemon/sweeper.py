@@ -68,24 +68,34 @@ class Sweeper:
             while True:
                 waiter.clear()
                 pause = await self._pass_safely()
-                await asyncio.sleep(SHORTEST_S)
-                await self._wait(waiter, self._loop.time() + pause.seconds - SHORTEST_S, pause.due)
+                await self._wait(waiter, self._loop.time() + pause.seconds, pause.due)
 
     async def _wait(self, waiter: Waiter, end: float, due: int | None) -> None:
-        """Until woken, until then, or until there is another process: no event tells that one has come.
+        """Until then, until something that was written meanwhile is due, or until there is another process: no event
+        tells that one has come.
 
-        Nor that the clock was set or the machine slept, which the loop's own clock does not count.
+        Nor that the clock was set or the machine slept, which the loop's own clock does not count. What is written only
+        moves the end: a pass for each claim of a busy fleet would cost more than the claims.
         """
+        await asyncio.sleep(SHORTEST_S)
         while self._loop.time() < end:
             try:
                 async with asyncio.timeout_at(min(end, self._loop.time() + FOREIGN_S)):
                     await waiter.wait()
-                return
             except TimeoutError:
                 if due is not None and self._services.clock.now_ms() >= due:
                     return
                 if not self._others and self._somebody_came():
                     return
+                continue
+            waiter.clear()
+            try:
+                pause = await self._look()
+            except Refusal:
+                return  # the pass says what is wrong, and waits
+            end, due = min(end, self._loop.time() + pause.seconds), pause.due
+            if self._loop.time() < end:
+                await asyncio.sleep(SHORTEST_S)
 
     def _listed(self) -> set[str]:
         """The processes that have a file, dead or alive. One small directory: no thread is worth it."""
@@ -119,6 +129,10 @@ class Sweeper:
             if not await self._retain():
                 return Pause(0.0)
             self._retained_at = self._loop.time()
+        return await self._look()
+
+    async def _look(self) -> Pause:
+        """How long there is nothing to do, as things stand."""
         looked = await self._database.read(lambda snap: Looked(chores.next_due(snap), snap.now))
         return _pause(looked, self._others, self._services.policy.ttl_secs)
 
