@@ -54,10 +54,21 @@ class Page(NamedTuple):
     more: bool
 
 
+def due_now(tx: Tx, sql: str, size: int) -> Page:
+    """The rows that a statement finds due, a page of them."""
+    ids = [row[0] for row in tx.execute(sql, (tx.now, size)).fetchall()]
+    return Page(ids, len(ids) == size)
+
+
+def earliest(snap: Tx | Snapshot, sql: str) -> int | None:
+    """The one instant that a statement asks for."""
+    instant: int | None = snap.execute(sql).fetchone()[0]
+    return instant
+
+
 def due_page(tx: Tx) -> Page:
     """Rows that are due now, earliest first."""
-    ids = [row[0] for row in tx.execute(DUE, (tx.now, PAGE)).fetchall()]
-    return Page(ids, len(ids) == PAGE)
+    return due_now(tx, DUE, PAGE)
 
 
 def expire(tx: Tx, row_id: int) -> None:
@@ -84,8 +95,7 @@ def set_aside(tx: Tx, row_id: int) -> tuple[str, str]:
 
 def next_due(snap: Tx | Snapshot) -> int | None:
     """When the next row is due."""
-    due: int | None = snap.execute(NEXT_DUE).fetchone()[0]
-    return due
+    return earliest(snap, NEXT_DUE)
 
 
 def absent_roles(snap: Tx | Snapshot) -> list[str]:

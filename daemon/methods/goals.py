@@ -168,8 +168,7 @@ def _nobody(policy: CompletionPolicy, key: OwnerKey | None, binding: Binding) ->
 
 @writes(contract.GOAL_REQUEST_CLOSE, check=check_guard)
 def request_close(tx: Tx, call: Call, params: contract.RequestCloseParams) -> contract.GoalResult:
-    scope = scope_of(params)
-    binding = bindings.find(tx, scope, params.binding_id)
+    binding = bindings.find(tx, scope_of(params), params.binding_id)
     item = rows.by_n(tx, binding.item)
     guard = Guard(params.fence, params.reason, alias=call.alias)
     found = admit(tx, item, call.caller, "close", expected=params.expected_revision, guard=guard)
@@ -181,10 +180,9 @@ def request_close(tx: Tx, call: Call, params: contract.RequestCloseParams) -> co
 
 @writes(contract.POLICY_ESCALATE)
 def escalate(tx: Tx, call: Call, params: contract.EscalateParams) -> ItemResult:
-    scope = scope_of(params)
-    bindings.find(tx, scope, params.binding_id)
+    binding = bindings.find(tx, scope_of(params), params.binding_id)
     found = admitted(tx, call, params, "escalate")
-    bindings.may_act(tx, scope, params.binding_id, found.item.n, "can_update", tx.now)
+    bindings.check_authority(binding, found.item.n, "can_update", tx.now)
     present = rows.policy_of(found.item.policy)
     if not completion.escalates(present, params.completion_policy):
         names = (policy.__struct_config__.tag for policy in (present, params.completion_policy))

@@ -9,7 +9,7 @@ from msgspec import Meta
 from interlock.lifecycle.items import Input
 from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.work import CONFIRMATIONS, Evidence, OwnerGiven
-from interlock.protocol.workgraph import GuardParams, LeaseParams
+from interlock.protocol.workgraph import GuardParams
 from interlock.stores.tx import Tx
 from interlock.stores.workgraph import rows
 from interlock.stores.workgraph.judging import Admitted, Guard, admit
@@ -96,9 +96,8 @@ def check_lease(params: Any) -> None:
 
 
 def check_claim(params: Any) -> None:
-    """Both."""
-    lease: LeaseParams = params
-    check_lease(lease)
+    """Its owner and its lease come each in one form."""
+    check_lease(params)
     check_owner(params.owner)
 
 

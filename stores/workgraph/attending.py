@@ -14,7 +14,7 @@ from interlock.lifecycle.refusal import Refusal
 from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.times import as_text
 
-from ..sweep import REMOVE_OP, WORK_PAGE, Page
+from ..sweep import REMOVE_OP, WORK_PAGE, Page, due_now, earliest
 from ..tx import Snapshot, Tx
 from . import bindings
 from .bindings import Binding
@@ -226,8 +226,7 @@ def prune(tx: Tx, scope: Scope, before: int | None, caller: Caller) -> tuple[int
 
 def due_pauses(tx: Tx) -> Page:
     """Bindings whose pause is over."""
-    ids = [row[0] for row in tx.execute(PAUSES_DUE, (tx.now, WORK_PAGE)).fetchall()]
-    return Page(ids, len(ids) == WORK_PAGE)
+    return due_now(tx, PAUSES_DUE, WORK_PAGE)
 
 
 def end_pause(tx: Tx, n: int) -> None:
@@ -246,5 +245,4 @@ def set_aside(tx: Tx, n: int) -> str:
 
 def next_pause(snap: Tx | Snapshot) -> int | None:
     """When the next pause is over."""
-    due: int | None = snap.execute(NEXT_PAUSE).fetchone()[0]
-    return due
+    return earliest(snap, NEXT_PAUSE)

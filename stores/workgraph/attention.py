@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import merge
-from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from interlock.lifecycle.attention import OCCUPYING, ParentContext
-from interlock.lifecycle.bounds import SCAN_ROWS
 from interlock.lifecycle.projection import Subject
 from interlock.lifecycle.work import WorkRef
 
@@ -16,6 +14,7 @@ from ..tx import Snapshot
 from . import bindings, occupancy, rows
 from .bindings import ROW, Binding, binding_of, rows_of
 from .rows import Item
+from .scanning import Key, scan
 from .scope import Scope
 
 Wanted = Literal["active", "paused", "superseded", "stopped", "occupying"]
@@ -47,7 +46,6 @@ _STATES: Final = {
 }
 """In which states what is asked for may be: a pause that is over counts as active."""
 
-Key = tuple[int, str]
 FIRST: Final[Key] = (-(2**63), "")
 
 
@@ -69,16 +67,7 @@ class Scanned(NamedTuple):
 def page(snap: Snapshot, scope: Scope, wanted: Filter, after: Key, limit: int) -> Scanned:
     """Bindings in the order of their last change, above the key `after`, at most `limit`."""
     walk = _stream(snap, scope, wanted, after)
-    found: list[Binding] = []
-    last: Key | None = None
-    for row in islice(walk, SCAN_ROWS):
-        if _fits(row, wanted, snap.now):
-            if len(found) == limit:
-                return Scanned(found, key_of(found[-1]))
-            found.append(row)
-        last = key_of(row)
-    more = next(walk, None) is not None
-    return Scanned(found, last if more else None)
+    return Scanned(*scan(walk, lambda row: _fits(row, wanted, snap.now), key_of, limit))
 
 
 def key_of(row: Binding) -> Key:

@@ -143,23 +143,21 @@ def save(tx: Tx, row: Binding, **changes: Any) -> Binding:
     return row
 
 
-def may_act(tx: Tx, scope: Scope, binding_id: str, item: int, capability: str, now: int) -> Binding:
-    """The binding, which must let its target act on the item with this number (contract workgraph 2, guard).
+def check_authority(row: Binding, item: int, capability: str, now: int) -> None:
+    """A binding must let its target act on the item with this number (contract workgraph 2, guard).
 
-    Raises `not_found`, `invalid_params` where it is of another item, `invalid_transition`, `authority_missing`.
+    Raises `invalid_params` where it is of another item, `invalid_transition`, `authority_missing`.
     """
-    row = find(tx, scope, binding_id)
     if row.item != item:
         raise Refusal(
             "invalid_params",
-            f"{binding_id} attends to {row.item_id}, not to this item",
+            f"{row.binding_id} attends to {row.item_id}, not to this item",
             path="/binding_id",
             expected="a binding of this item",
         )
     check_eligible(row, now)
     if capability not in authority.granted(row.mode, row.delegated_authority):
         raise lacking(row, capability, authority.way_out(capability))
-    return row
 
 
 def check_eligible(row: Binding, now: int) -> None:

@@ -225,7 +225,7 @@ def block(tx: Tx, admitted: Admitted, note: str | None) -> Item:
     before, caller = admitted.item, admitted.caller
     live = before.phase(tx.now) == "live"
     item = elapse(tx, before, caller)
-    after = touched(item, tx.now, status="blocked", block_note=note, alias_claim=0, **UNCLAIMED)
+    after = touched(item, tx.now, status="blocked", block_note=note, **UNCLAIMED)
     fence = before.fence if live else None
     data = present(revision=after.revision, note=note, fence=fence, override=admitted.override)
     emit(tx, item.scope, "item_blocked", item.id, data, caller)

@@ -120,5 +120,5 @@ def release(tx: Tx, admitted: Admitted) -> Item:
         override=admitted.override,
     )
     emit(tx, before.scope, "item_released", before.id, data, caller)
-    after = touched(before, tx.now, status="open", alias_claim=0, **UNCLAIMED)
+    after = touched(before, tx.now, status="open", **UNCLAIMED)
     return save(tx, before, after, caller, "released")

@@ -14,7 +14,7 @@ from interlock.lifecycle.roles import Caller
 from interlock.lifecycle.times import rfc3339
 from interlock.lifecycle.work import CloseStatus, OnFailure
 
-from ..tx import Snapshot, Tx
+from ..tx import Tx
 from . import attending, bindings, rows
 from .judging import Admitted, transition
 from .rows import Item
@@ -75,8 +75,7 @@ def _close(tx: Tx, admitted: Admitted, ending: Ending) -> tuple[Item, list[str]]
     live = before.phase(tx.now) == "live"
     item = elapse(tx, before, caller)
     stopped = [row.binding_id for row in bindings.of_item(tx, item.n)]
-    after = touched(item, tx.now, status=ending.status, terminal_at=tx.now, block_note=None, alias_claim=0)
-    after = after._replace(**UNCLAIMED)
+    after = touched(item, tx.now, status=ending.status, terminal_at=tx.now, block_note=None, **UNCLAIMED)
     data = present(
         revision=after.revision,
         status=ending.status,
@@ -91,7 +90,7 @@ def _close(tx: Tx, admitted: Admitted, ending: Ending) -> tuple[Item, list[str]]
         attending.stop_of_item(tx, item.n, caller)
     after = save(tx, before, after, caller, "updated")
     _tell_neighbours(tx, after, caller)
-    if not any_open(tx, after.scope):
+    if not _any_open(tx, after.scope):
         emit(tx, after.scope, "namespace_terminal", after.id, {"observed_at": rfc3339(tx.now)}, caller)
     return after, stopped
 
@@ -117,6 +116,6 @@ def _count_child(tx: Tx, parent: Item, closed: Item, caller: Caller) -> None:
     save(tx, parent, parent._replace(**counts), caller, "child_closed", closed.id)
 
 
-def any_open(tx: Tx | Snapshot, scope: Scope) -> bool:
+def _any_open(tx: Tx, scope: Scope) -> bool:
     """Whether anything of a scope is not terminal."""
     return any(tx.execute(sql, scope).fetchone() for sql in (ANY_OPEN, ANY_CLAIMED, ANY_BLOCKED))

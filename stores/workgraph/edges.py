@@ -25,7 +25,7 @@ from .scope import Scope, emit, present
 FIND: Final = "SELECT on_failure, created_at FROM edges WHERE from_item = ? AND kind = ? AND to_item = ?"
 ADD: Final = "INSERT INTO edges(from_item, kind, to_item, on_failure, created_at) VALUES (?, ?, ?, ?, ?)"
 CHANGE: Final = "UPDATE edges SET on_failure = ? WHERE from_item = ? AND kind = ? AND to_item = ?"
-REMOVE: Final = "DELETE FROM edges WHERE from_item = ? AND kind = ? AND to_item = ?"
+REMOVE: Final = "DELETE FROM edges WHERE from_item = ? AND kind = ? AND to_item = ? RETURNING on_failure, created_at"
 AFTER: Final = (
     "SELECT e.from_item, e.to_item FROM json_each(?) AS j JOIN edges AS e ON e.from_item = j.value"
     " WHERE e.kind IN ('blocks', 'parent')"
@@ -120,8 +120,7 @@ def find(tx: Tx, scope: Scope, kind: EdgeKind, from_id: str, to_id: str) -> Ends
 def unlink(tx: Tx, ends: Ends, binding_id: str | None, caller: Caller) -> Edge:
     """Remove an edge, which is there. Raises `authority_missing`."""
     _permit(tx, ends, binding_id)
-    on_failure, created_at = tx.execute(FIND, ends.key).fetchone()
-    tx.execute(REMOVE, ends.key)
+    on_failure, created_at = tx.execute(REMOVE, ends.key).fetchone()
     edge = record(ends, on_failure, created_at)
     emit(tx, ends.target.scope, "unlinked", ends.target.id, {"edge": edge}, caller)
     _count(tx, ends, on_failure, -1, caller, "unlinked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from interlock.lifecycle import completion, readiness
+from interlock.lifecycle import completion
 from interlock.lifecycle.bounds import EXPLAINED
 from interlock.lifecycle.readiness import SETTLES
 from interlock.lifecycle.times import as_text, rfc3339
@@ -37,7 +37,6 @@ CHILDREN: Final = (
 
 def explain(snap: Snapshot, item: Item) -> Explanation:
     """Everything that stands between an item and its readiness, judged at the snapshot's instant."""
-    ready = readiness.is_ready(item.phase(snap.now), item.unresolved_blockers, item.join_state, item.gate_at, snap.now)
     policy = rows.policy_of(item.policy)
     missing = _missing(item)
     return Explanation(
@@ -46,7 +45,7 @@ def explain(snap: Snapshot, item: Item) -> Explanation:
         revision=item.revision,
         judged_at=rfc3339(snap.now),
         as_of_seq=snap.head(),
-        ready=ready,
+        ready=item.ready(snap.now),
         waits=list(_waits(snap, item)),
         totals=WaitTotals(
             unresolved_blockers=item.unresolved_blockers,

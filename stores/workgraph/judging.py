@@ -62,8 +62,10 @@ def admit(
     `not_admin`, `authority_missing`, `already_claimed`.
     """
     phase = item.phase(tx.now)
+    binding = None
     if guard is not None:
-        _find_binding(tx, item, guard)
+        # one that is not there is told before anything is judged
+        binding = None if guard.binding_id is None else bindings.find(tx, item.scope, guard.binding_id)
         _check_fence(item, guard.fence, phase)
     check_revision(item, expected)
     step = items.step(phase, given)
@@ -72,8 +74,8 @@ def admit(
     override = None
     if guard is not None:
         override = _check_missing_fence(item, guard, caller, phase, given)
-        if guard.binding_id is not None:
-            act_under(tx, item.scope, guard.binding_id, (item.n,), guard.capability)
+        if binding is not None:
+            bindings.check_authority(binding, item.n, guard.capability or authority.closing(binding.mode), tx.now)
     if step.code == "already_claimed":
         raise held(item, step.code, f"{item.id} is held by")
     if step.reason is not None:
@@ -81,20 +83,14 @@ def admit(
     return Admitted(item, caller, override)
 
 
-def _find_binding(tx: Tx, item: Item, guard: Guard) -> None:
-    """A binding that is not there is told before anything is judged."""
-    if guard.binding_id is not None:
-        bindings.find(tx, item.scope, guard.binding_id)
-
-
-def act_under(tx: Tx, scope: Scope, binding_id: str, item_ns: tuple[int, ...] | None, capability: str | None) -> None:
-    """Whether a binding, of one of these items, lets its target do this now. None: of any item; to close its item.
+def act_under(tx: Tx, scope: Scope, binding_id: str, item_ns: tuple[int, ...] | None, capability: str) -> None:
+    """Whether a binding, of one of these items (None: of any), lets its target do this now.
 
     Raises `not_found`, `invalid_params`, `invalid_transition` (`binding_not_eligible`), `authority_missing`.
     """
     binding = bindings.find(tx, scope, binding_id)
     wanted = binding.item if item_ns is None or binding.item in item_ns else item_ns[0]
-    bindings.may_act(tx, scope, binding_id, wanted, capability or authority.closing(binding.mode), tx.now)
+    bindings.check_authority(binding, wanted, capability, tx.now)
 
 
 def check_revision(item: Item, expected: int | None) -> None:

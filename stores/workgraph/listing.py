@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple, get_args
 
-from interlock.lifecycle.bounds import SCAN_ROWS
 from interlock.lifecycle.work import TERMINAL, OwnerKey, Status
 
 from ..tx import Snapshot
 from . import rows
 from .rows import JOINED_ROW, ROW, Item, item_of
+from .scanning import Key, scan
 from .scope import Scope
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
-Key = tuple[int, str]
-"""A place in the order: last change, id."""
 FIRST: Final[Key] = (-1, "")
 LAST: Final[Key] = (2**63 - 1, "\U0010ffff")
 
@@ -88,16 +85,7 @@ def page(snap: Snapshot, scope: Scope, wanted: Wanted, after: Key | None, limit:
     """At most `limit` items behind `after`, which is a key of this order."""
     start = after or (LAST if wanted.down else FIRST)
     walk = heapq.merge(*_walks(snap, scope, wanted, start), key=key_of, reverse=wanted.down)
-    found: list[Item] = []
-    last: Key | None = None
-    for item in islice(walk, SCAN_ROWS):
-        if wanted.lets_through(item):
-            if len(found) == limit:
-                return Scanned(found, key_of(found[-1]))
-            found.append(item)
-        last = key_of(item)
-    more = next(walk, None) is not None
-    return Scanned(found, last if more else None)
+    return Scanned(*scan(walk, wanted.lets_through, key_of, limit))
 
 
 def _walks(snap: Snapshot, scope: Scope, wanted: Wanted, start: Key) -> Iterator[Iterator[Item]]:

@@ -47,9 +47,9 @@ _LATE: Final = (
 )
 OPENED: Final = f"SELECT n FROM items WHERE stage = 2 AND gate_at <= ?{_LATE}"
 ELAPSED: Final = (
-    "SELECT n FROM items WHERE lease_expires_at <= :now AND unresolved_blockers = 0 AND join_state = 'satisfied'"
-    f" AND (gate_at IS NULL OR gate_at <= :now){_LATE}"
-).replace(":now", "?")
+    "SELECT n FROM items WHERE lease_expires_at <= ? AND unresolved_blockers = 0 AND join_state = 'satisfied'"
+    f" AND (gate_at IS NULL OR gate_at <= ?){_LATE}"
+)
 SETTLING: Final = (
     "SELECT n FROM items WHERE status IS 'open' AND join_state IN ('propagate_failure', 'propagate_cancellation')"
     f" AND realm_id = ? AND namespace = ?{_CARRIES} ORDER BY created_at, id LIMIT ?"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from interlock.lifecycle import items
+from interlock.lifecycle import items, readiness
 from interlock.lifecycle.items import Phase
 from interlock.lifecycle.readiness import PRIORITIES, Stage
 from interlock.lifecycle.refusal import Refusal
@@ -87,6 +87,10 @@ class Item(NamedTuple):
     def phase(self, now: int) -> Phase:
         """Its phase at `now`."""
         return items.phase_of(self.status, self.owner_kind is not None, self.lease_expires_at, now)
+
+    def ready(self, now: int) -> bool:
+        """Whether it may be begun at `now`."""
+        return readiness.is_ready(self.phase(now), self.unresolved_blockers, self.join_state, self.gate_at, now)
 
     @property
     def order(self) -> tuple[int, int, int, str]:

@@ -1,6 +1,7 @@
-"""Writing items: the one way a row is stored or changed.
+"""Writing items: how a row is stored and what becomes of it is written.
 
-Every change goes through `save`, which keeps the queue, the labels' rows and the feed's `item_ready` equal to the row.
+All goes through `save`, which keeps the queue, the labels' rows and the feed's `item_ready` equal to the row. But for a
+claim, which is one conditional statement, and a renewal (`claims`), and a bad row that is set aside (`sweeping`).
 """
 
 from __future__ import annotations
@@ -117,9 +118,10 @@ def touched(item: Item, now: int, **changes: Any) -> Item:
     return item._replace(revision=item.revision + 1, updated_at=now, **changes)
 
 
-UNCLAIMED: Final[dict[str, Any]] = dict.fromkeys(
-    ("owner_kind", "owner_id", "owner_name", "claimed_at", "lease_expires_at")
-)
+UNCLAIMED: Final[dict[str, Any]] = {
+    **dict.fromkeys(("owner_kind", "owner_id", "owner_name", "claimed_at", "lease_expires_at")),
+    "alias_claim": 0,
+}
 """The columns of a claim, cleared. The fence stays: it is never used again."""
 
 
@@ -135,4 +137,4 @@ def elapse(tx: Tx, item: Item, caller: Caller | None) -> Item:
         lease_expires_at=as_text(item.lease_expires_at),
     )
     emit(tx, item.scope, "item_released", item.id, data, caller)
-    return touched(item, tx.now, status="open", alias_claim=0, **UNCLAIMED)
+    return touched(item, tx.now, status="open", **UNCLAIMED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from interlock.lifecycle import readiness
 from interlock.lifecycle.attention import AttentionBinding
 from interlock.lifecycle.work import Edge, WorkItem
 
@@ -43,7 +42,5 @@ def part(snap: Snapshot, item: Item, wanted: Wanted) -> Part:
             if wanted.admits(status, labels)
         ],
         attention=[bindings.record(snap, row) for row in bindings.rows_of(snap, ATTENTION, item.n)],
-        ready=readiness.is_ready(
-            item.phase(snap.now), item.unresolved_blockers, item.join_state, item.gate_at, snap.now
-        ),
+        ready=item.ready(snap.now),
     )

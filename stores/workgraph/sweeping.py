@@ -7,7 +7,7 @@ from typing import Final
 from interlock.lifecycle.readiness import GATED
 from interlock.lifecycle.times import as_text
 
-from ..sweep import WORK_PAGE, Page
+from ..sweep import WORK_PAGE, Page, due_now, earliest
 from ..tx import Snapshot, Tx
 from . import rows
 from .saving import elapse, save
@@ -38,22 +38,17 @@ NO_DEADLINE: Final = "UPDATE items SET overdue_at = NULL WHERE n = ?"
 
 def gates_due(tx: Tx) -> Page:
     """Items whose gate has opened."""
-    return _page(tx, GATES_DUE)
+    return due_now(tx, GATES_DUE, WORK_PAGE)
 
 
 def leases_due(tx: Tx) -> Page:
     """Items whose lease has elapsed."""
-    return _page(tx, LEASES_DUE)
+    return due_now(tx, LEASES_DUE, WORK_PAGE)
 
 
 def overdue(tx: Tx) -> Page:
     """Items whose deadline has passed and was not told."""
-    return _page(tx, OVERDUE)
-
-
-def _page(tx: Tx, sql: str) -> Page:
-    ids = [row[0] for row in tx.execute(sql, (tx.now, WORK_PAGE)).fetchall()]
-    return Page(ids, len(ids) == WORK_PAGE)
+    return due_now(tx, OVERDUE, WORK_PAGE)
 
 
 def open_gate(tx: Tx, n: int) -> None:
@@ -116,19 +111,14 @@ def _id_of(tx: Tx, n: int) -> str:
 
 def next_lease(snap: Tx | Snapshot) -> int | None:
     """When the next lease elapses."""
-    return _first(snap, NEXT_LEASE)
+    return earliest(snap, NEXT_LEASE)
 
 
 def next_gate(snap: Tx | Snapshot) -> int | None:
     """When the next gate opens."""
-    return _first(snap, NEXT_GATE)
+    return earliest(snap, NEXT_GATE)
 
 
 def next_overdue(snap: Tx | Snapshot) -> int | None:
     """When the next deadline passes."""
-    return _first(snap, NEXT_OVERDUE)
-
-
-def _first(snap: Tx | Snapshot, sql: str) -> int | None:
-    instant: int | None = snap.execute(sql).fetchone()[0]
-    return instant
+    return earliest(snap, NEXT_OVERDUE)
